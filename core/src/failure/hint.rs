@@ -1,0 +1,1 @@
+//! How long a provider asks to be left alone.

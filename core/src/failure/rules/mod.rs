@@ -1,0 +1,1 @@
+//! Facts to class: provider rules before generic ones.

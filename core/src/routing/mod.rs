@@ -1,0 +1,16 @@
+//! Where a request goes: providers, then keys.
+//!
+//! [`view`] is what a request reads; [`plan`] makes its legs; [`key`] picks one key of a leg. All pure,
+//! so that explaining, simulating and serving use the same functions.
+
+pub mod key;
+pub mod pin;
+pub mod plan;
+pub mod provider;
+pub mod settings;
+pub mod view;
+
+pub use pin::Pin;
+pub use plan::{Leg, Plan, RequestFacts, Target};
+pub use settings::Settings;
+pub use view::{KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, View};

@@ -1,0 +1,1 @@
+//! Which providers serve a model, and how each stands.
