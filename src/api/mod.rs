@@ -1,0 +1,3 @@
+//! HTTP handlers, thin: parse, call, answer. Every path stands once in [`paths`].
+
+pub mod paths;
