@@ -37,6 +37,32 @@ impl fmt::Debug for Secret {
 pub struct Catalog {
     /// By name.
     pub providers: BTreeMap<ProviderId, Arc<Provider>>,
+    /// What callers may do.
+    pub client: ClientRules,
+}
+
+/// `client`: what the gateway lets its callers do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientRules {
+    /// `max_request_body_size_mb`, in bytes.
+    pub max_body_bytes: usize,
+    /// `allow_direct_keys`: callers may bring their own key with `x-bf-direct-key`.
+    pub allow_direct_keys: bool,
+    /// `direct_key_scope: "named_provider"`: such a key is used only at a provider that the request named.
+    pub direct_keys_need_named_provider: bool,
+    /// `moderation_403_holds`: a moderation or guardrail 403 holds the key like another credential refusal.
+    pub moderation_403_holds: bool,
+}
+
+impl Default for ClientRules {
+    fn default() -> Self {
+        Self {
+            max_body_bytes: 100 << 20,
+            allow_direct_keys: false,
+            direct_keys_need_named_provider: false,
+            moderation_403_holds: false,
+        }
+    }
 }
 
 /// One provider.

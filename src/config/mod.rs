@@ -5,4 +5,4 @@
 
 pub mod catalog;
 
-pub use catalog::{Catalog, Dialect, Key, Network, Provider, Secret};
+pub use catalog::{Catalog, ClientRules, Dialect, Key, Network, Provider, Secret};
