@@ -6,6 +6,7 @@
 use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 /// Milliseconds of this node's own monotonic clock, already multiplied by `--time-scale`.
 ///
@@ -48,6 +49,25 @@ pub struct Hlc {
     pub node: u64,
 }
 
+impl Hlc {
+    /// No clock gets here (the year 287,396), so ticks above a plausible stamp never overflow.
+    pub const MAX_MS: u64 = 1 << 53;
+
+    /// False for stamps that no node issues. Every node refuses them alike, so tables still converge.
+    #[must_use]
+    pub const fn is_plausible(self) -> bool {
+        // Room above: a node at the limit goes on counting.
+        self.ms <= Self::MAX_MS + (1 << 32)
+    }
+
+    /// Adds the stamp to a hash.
+    pub(crate) fn feed(self, hash: &mut Sha256) {
+        hash.update(self.ms.to_be_bytes());
+        hash.update(self.counter.to_be_bytes());
+        hash.update(self.node.to_be_bytes());
+    }
+}
+
 /// Issues stamps above everything this node has issued or seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HlcClock {
@@ -69,16 +89,27 @@ impl HlcClock {
 
     /// The next stamp: greater than every stamp issued or observed before, whatever `wall` says.
     pub fn tick(&mut self, wall: WallMs) -> Hlc {
-        match wall.0.cmp(&self.last_ms) {
-            Ordering::Greater => (self.last_ms, self.last_counter) = (wall.0, 0),
-            Ordering::Less | Ordering::Equal => match self.last_counter.checked_add(1) {
-                Some(next) => self.last_counter = next,
-                None => (self.last_ms, self.last_counter) = (self.last_ms.saturating_add(1), 0),
-            },
-        }
+        let stamp = self.peek(wall);
+        self.observe(stamp);
+        stamp
+    }
+
+    /// The stamp that [`HlcClock::tick`] would issue. Whoever uses it must [`HlcClock::observe`] it.
+    #[must_use]
+    pub fn peek(&self, wall: WallMs) -> Hlc {
+        let wall_ms = wall.0.min(Hlc::MAX_MS);
+        let (ms, counter) = match wall_ms.cmp(&self.last_ms) {
+            Ordering::Greater => (wall_ms, 0),
+            Ordering::Less | Ordering::Equal => self
+                .last_counter
+                .checked_add(1)
+                .map_or((self.last_ms.saturating_add(1), 0), |next| {
+                    (self.last_ms, next)
+                }),
+        };
         Hlc {
-            ms: self.last_ms,
-            counter: self.last_counter,
+            ms,
+            counter,
             node: self.node,
         }
     }
@@ -86,7 +117,7 @@ impl HlcClock {
     /// Learns of a stamp issued elsewhere. Stamps from the future are accepted: dropping them would
     /// break convergence.
     pub fn observe(&mut self, seen: Hlc) {
-        if (seen.ms, seen.counter) > (self.last_ms, self.last_counter) {
+        if (seen.ms, seen.counter) > (self.last_ms, self.last_counter) && seen.is_plausible() {
             (self.last_ms, self.last_counter) = (seen.ms, seen.counter);
         }
     }
@@ -121,5 +152,27 @@ mod tests {
         };
         clock.observe(foreign);
         assert!(clock.tick(WallMs(5)) > foreign);
+    }
+
+    #[test]
+    fn a_stamp_that_no_clock_issues_cannot_exhaust_the_clock() {
+        let mut clock = HlcClock::new(1);
+        clock.observe(Hlc {
+            ms: u64::MAX,
+            counter: u32::MAX,
+            node: 9,
+        });
+        let first = clock.tick(WallMs(u64::MAX));
+        assert!(first.is_plausible());
+        assert!(clock.tick(WallMs(u64::MAX)) > first);
+    }
+
+    #[test]
+    fn peeking_issues_nothing() {
+        let mut clock = HlcClock::new(1);
+        let seen = clock.peek(WallMs(7));
+        assert_eq!(seen, clock.peek(WallMs(7)));
+        assert_eq!(seen, clock.tick(WallMs(7)));
+        assert!(clock.peek(WallMs(7)) > seen);
     }
 }

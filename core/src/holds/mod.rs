@@ -7,11 +7,12 @@ pub mod check;
 pub mod ladder;
 pub mod ledger;
 pub mod record;
+mod row;
 pub mod settle;
 pub mod view;
 
 pub use check::{CheckGuard, CheckSlot};
-pub use ledger::{Ledger, Selector};
+pub use ledger::{Ledger, RouteKey, Selector};
 pub use record::{Body, Details, Incoming, Record, Register, Subject, SubjectScope, Wait};
 pub use settle::{Answer, Refusal, Token};
 pub use view::{HeldRow, HoldRef, HoldState, KeyHolds};

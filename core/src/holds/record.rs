@@ -1,10 +1,20 @@
 //! The replicated state: one register per subject, merged by maximum.
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::failure::{Reason, Scope};
 use crate::ids::{Fingerprint, KeyId, ModelId, NodeId, ProviderId, Region};
 use crate::time::{Hlc, WallMs};
+
+/// The most a record may weigh on the wire: several must fit one datagram.
+pub const MAX_RECORD_BYTES: usize = 600;
+
+/// The most of a provider's words that is kept, in characters.
+pub const MAX_WORDS_CHARS: usize = 256;
+
+/// What a record weighs on the wire without its names and words, at most.
+const FIXED_BYTES: usize = 160;
 
 /// What is held: a key as it is configured now, whole or for one model.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,6 +27,27 @@ pub struct Subject {
     pub fingerprint: Fingerprint,
     /// The whole key, or one model.
     pub scope: SubjectScope,
+}
+
+impl Subject {
+    /// Adds the subject to a hash. Every part is length-prefixed, so no two subjects feed the same bytes.
+    pub(super) fn feed(&self, hash: &mut Sha256) {
+        let model = self.scope.model().map(ModelId::as_str);
+        for part in [self.provider.as_str(), self.key.as_str()] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.update(self.fingerprint.0.to_be_bytes());
+        hash.update([u8::from(model.is_some())]);
+        hash.update(model.unwrap_or_default());
+    }
+
+    /// Bytes of its names.
+    fn names_len(&self) -> usize {
+        self.provider.as_str().len()
+            + self.key.as_str().len()
+            + self.scope.model().map_or(0, |model| model.as_str().len())
+    }
 }
 
 /// The whole key, or one model of it.
@@ -155,6 +186,54 @@ impl Register {
     #[must_use]
     pub const fn is_held(&self) -> bool {
         matches!(self.body, Body::Held { .. })
+    }
+
+    /// The rung, where it is held.
+    #[must_use]
+    pub const fn rung(&self) -> Option<u8> {
+        match self.body {
+            Body::Held { rung, .. } => Some(rung),
+            Body::Free { .. } => None,
+        }
+    }
+
+    /// Adds the register to a hash.
+    pub(super) fn feed(&self, hash: &mut Sha256) {
+        self.release.feed(hash);
+        hash.update(self.seq.to_be_bytes());
+        match self.body {
+            Body::Free { memory: None } => hash.update([0]),
+            Body::Free {
+                memory: Some((reason, rung)),
+            } => hash.update([1, reason as u8, rung]),
+            Body::Held {
+                refused,
+                rung,
+                reason,
+                wait,
+            } => {
+                hash.update([2, u8::from(refused), rung, reason as u8]);
+                hash.update(wait.ms.to_be_bytes());
+                hash.update([u8::from(wait.stated)]);
+            }
+        }
+        self.stamp.feed(hash);
+    }
+}
+
+impl Record {
+    /// Cuts the provider's words to what people are shown and to what a record may weigh. Done where
+    /// a record is made, never in a merge: every node must keep the same record.
+    pub(super) fn cut_words(&mut self) {
+        let names =
+            self.subject.names_len() + self.details.origin.len() + self.details.origin_region.len();
+        let room = MAX_RECORD_BYTES.saturating_sub(FIXED_BYTES + names);
+        let words = &mut self.details.words;
+        let shown = words
+            .char_indices()
+            .nth(MAX_WORDS_CHARS)
+            .map_or(words.len(), |(at, _)| at);
+        words.truncate(words.floor_char_boundary(room.min(shown)));
     }
 }
 
