@@ -1,1 +1,172 @@
 //! Which key of a provider an attempt uses: weighted chance among those that serve and are not held.
+
+use std::sync::Arc;
+
+use rand_core::RngCore;
+
+use super::view::{KeyView, ProviderView};
+use crate::holds::CheckGuard;
+use crate::holds::view::Standing;
+use crate::ids::{KeyId, ModelId};
+use crate::time::Mono;
+
+/// What a choice depends on beside the provider.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The model, as the request names it.
+    pub model: &'a ModelId,
+    /// Whether holds count.
+    pub holds: bool,
+    /// Keys that this request is done with, for good.
+    pub dead: &'a [KeyId],
+    /// Keys that this request has tried in this round.
+    pub used: &'a [KeyId],
+}
+
+/// A key, and why.
+#[derive(Debug)]
+pub struct Pick<'a> {
+    /// The key.
+    pub key: &'a Arc<KeyView>,
+    /// How it came to be picked.
+    pub how: How,
+    /// Keys that may serve the model.
+    pub serving: usize,
+    /// Those of them that are held, the picked one included.
+    pub held: usize,
+}
+
+/// How a key came to be picked.
+#[derive(Debug)]
+pub enum How {
+    /// It is free.
+    Free,
+    /// It is due, and this request checks it.
+    Check(CheckGuard),
+    /// Every key is held; it is due soonest.
+    DueSoonest,
+}
+
+/// Picks a key: one that is due and unchecked first, then by weight among the free ones; where every
+/// key that serves is held, the one due soonest. `None` where no key is left.
+///
+/// A held key is used unchecked only where no serving key is free, those the request is done with
+/// included: a request that runs out of free keys of its own must not try the held ones for it.
+///
+/// One pass, nothing allocated.
+pub fn pick<'a, R: RngCore>(
+    provider: &'a ProviderView,
+    wanted: Wanted<'_>,
+    now: Mono,
+    rng: &mut R,
+) -> Option<Pick<'a>> {
+    let (mut serving, mut held, mut free) = (0, 0, 0);
+    let mut lot = Lot::default();
+    let mut check = None;
+    let mut soonest: Option<(Mono, &Arc<KeyView>)> = None;
+    for key in &provider.keys {
+        if !key.spec.serves(wanted.model.as_str()) {
+            continue;
+        }
+        serving += 1;
+        let standing = if wanted.holds {
+            key.holds.standing(wanted.model, now)
+        } else {
+            Standing::Free
+        };
+        let left = !wanted.dead.contains(&key.spec.id) && !wanted.used.contains(&key.spec.id);
+        let due = match standing {
+            Standing::Free => {
+                free += 1;
+                if left {
+                    lot.enter(key, rng);
+                }
+                continue;
+            }
+            Standing::Held { due } => due,
+            Standing::Due | Standing::Checking => now,
+        };
+        held += 1;
+        if !left {
+            continue;
+        }
+        if standing == Standing::Due && check.is_none() {
+            check = key
+                .holds
+                .try_check(wanted.model, now)
+                .map(|guard| (key, guard));
+        }
+        if soonest.is_none_or(|(earliest, _)| due < earliest) {
+            soonest = Some((due, key));
+        }
+    }
+    let (key, how) = match (check, lot.winner) {
+        (Some((key, guard)), _) => (key, How::Check(guard)),
+        (None, Some(key)) => (key, How::Free),
+        (None, None) if free == 0 => (soonest?.1, How::DueSoonest),
+        (None, None) => return None,
+    };
+    Some(Pick {
+        key,
+        how,
+        serving,
+        held,
+    })
+}
+
+/// The key to stay with, if it may still serve the model and no hold covers it.
+#[must_use]
+pub fn stay<'a>(
+    provider: &'a ProviderView,
+    key: &KeyId,
+    model: &ModelId,
+    holds: bool,
+    now: Mono,
+) -> Option<&'a Arc<KeyView>> {
+    provider.keys.iter().find(|candidate| {
+        candidate.spec.id == *key
+            && candidate.spec.serves(model.as_str())
+            && (!holds || candidate.holds.standing(model, now) == Standing::Free)
+    })
+}
+
+/// A draw by weight over keys that come one after another. Keys of weight 0 count only among
+/// themselves.
+#[derive(Default)]
+struct Lot<'a> {
+    winner: Option<&'a Arc<KeyView>>,
+    total: f64,
+    weightless: u32,
+}
+
+impl<'a> Lot<'a> {
+    fn enter<R: RngCore>(&mut self, key: &'a Arc<KeyView>, rng: &mut R) {
+        let weight = key.spec.weight;
+        if weight > 0.0 {
+            self.total += weight;
+            // The first of all needs no draw.
+            if self.total <= weight || uniform(rng) * self.total < weight {
+                self.winner = Some(key);
+            }
+        } else if self.total <= 0.0 {
+            self.weightless += 1;
+            if self.weightless == 1 || uniform(rng) * f64::from(self.weightless) < 1.0 {
+                self.winner = Some(key);
+            }
+        }
+    }
+}
+
+/// A number in `[0, 1)`.
+pub(crate) fn uniform<R: RngCore>(rng: &mut R) -> f64 {
+    f64::from(rng.next_u32()) / (f64::from(u32::MAX) + 1.0)
+}
+
+/// A number below `end`, each as likely as the next to within 2^-32 of `end`.
+pub(crate) fn below<R: RngCore>(end: usize, rng: &mut R) -> usize {
+    let scaled = (u64::from(rng.next_u32()) * end as u64) >> 32;
+    usize::try_from(scaled).expect("it is below `end`, a usize")
+}
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,6 @@ pub mod settings;
 pub mod view;
 
 pub use pin::Pin;
-pub use plan::{Leg, Plan, RequestFacts, Target};
+pub use plan::{Leg, Plan, PlanError, PlannedCheck, RequestFacts, Target, dry_run, plan};
 pub use settings::Settings;
 pub use view::{KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, View};

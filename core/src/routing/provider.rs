@@ -1,1 +1,116 @@
 //! Which providers serve a model, and how each stands.
+
+use super::view::{KeyView, ModelRule, ProviderView, View};
+use crate::holds::{CheckGuard, view::Standing as KeyStanding};
+use crate::ids::{KeyId, ModelId, ProviderId};
+use crate::time::Mono;
+
+/// How sure it is that a provider serves a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Serves {
+    /// A key names the model, among its models or aliases.
+    Named,
+    /// A key is open to any model, or the provider needs none.
+    Any,
+}
+
+/// How a provider stands for a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Some key is free, or none is needed.
+    Open,
+    /// Every key that may serve the model is held.
+    HeldOnEveryKey {
+        /// When the first of them is due.
+        due: Mono,
+    },
+}
+
+impl ProviderView {
+    /// The keys that may serve the model.
+    pub fn serving<'a>(&'a self, model: &'a ModelId) -> impl Iterator<Item = &'a KeyView> {
+        self.keys
+            .iter()
+            .map(AsRef::as_ref)
+            .filter(|key| key.spec.serves(model.as_str()))
+    }
+
+    /// Whether and how surely the provider serves the model.
+    #[must_use]
+    pub fn serves(&self, model: &ModelId) -> Option<Serves> {
+        if self.keyless {
+            return Some(Serves::Any);
+        }
+        self.serving(model)
+            .map(|key| {
+                let named = match &key.spec.models {
+                    ModelRule::All => key.spec.aliases.contains_key(model.as_str()),
+                    ModelRule::Only(_) => true,
+                };
+                if named { Serves::Named } else { Serves::Any }
+            })
+            .min()
+    }
+
+    /// How the provider stands for the model.
+    #[must_use]
+    pub fn standing(&self, model: &ModelId, now: Mono) -> Standing {
+        let mut soonest = None;
+        for key in self.serving(model) {
+            let due = match key.holds.standing(model, now) {
+                KeyStanding::Free => return Standing::Open,
+                KeyStanding::Held { due } => due,
+                KeyStanding::Due | KeyStanding::Checking => now,
+            };
+            soonest = Some(soonest.map_or(due, |s: Mono| s.min(due)));
+        }
+        soonest.map_or(Standing::Open, |due| Standing::HeldOnEveryKey { due })
+    }
+
+    /// Takes the check of the first key that is due and that nobody checks.
+    #[must_use]
+    pub fn try_check(&self, model: &ModelId, now: Mono) -> Option<(KeyId, CheckGuard)> {
+        self.serving(model).find_map(|key| {
+            let guard = key.holds.try_check(model, now)?;
+            Some((key.spec.id.clone(), guard))
+        })
+    }
+
+    /// Whether a check could be taken, without taking it.
+    #[must_use]
+    pub fn has_due_key(&self, model: &ModelId, now: Mono) -> bool {
+        self.serving(model)
+            .any(|key| key.holds.standing(model, now) == KeyStanding::Due)
+    }
+}
+
+impl View {
+    /// One provider.
+    #[must_use]
+    pub fn provider(&self, id: &ProviderId) -> Option<&ProviderView> {
+        self.providers.get(id).map(AsRef::as_ref)
+    }
+
+    /// How a provider stands for a model; always open where nothing is held.
+    #[must_use]
+    pub fn standing(&self, provider: &ProviderView, model: &ModelId, now: Mono) -> Standing {
+        if self.adaptive {
+            provider.standing(model, now)
+        } else {
+            Standing::Open
+        }
+    }
+
+    /// The providers that serve the model: those that name it before those open to any, in order of
+    /// name.
+    #[must_use]
+    pub fn serving(&self, model: &ModelId) -> Vec<(Serves, &ProviderView)> {
+        let mut found: Vec<_> = self
+            .providers
+            .values()
+            .filter_map(|provider| Some((provider.serves(model)?, provider.as_ref())))
+            .collect();
+        found.sort_by_key(|(serves, _)| *serves);
+        found
+    }
+}

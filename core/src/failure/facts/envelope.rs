@@ -1,0 +1,324 @@
+//! The shapes in which providers wrap an error, and what each implies where the status is a 200.
+
+use serde_json::{Map, Value};
+
+/// How deep an error may be wrapped in another error's message.
+const MAX_NESTING: u8 = 2;
+
+/// An error without its wrapping.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Envelope {
+    pub(super) kind: Option<String>,
+    pub(super) code: Option<String>,
+    pub(super) message: String,
+    pub(super) param: Option<String>,
+    pub(super) reasons: Vec<String>,
+    pub(super) retry_info: Vec<String>,
+    /// A status that the body states.
+    pub(super) status: Option<u16>,
+}
+
+impl Envelope {
+    /// Text that is no JSON.
+    pub(super) fn text(message: String) -> Self {
+        Self {
+            message,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn read(json: &Value) -> Self {
+        Self::read_nested(json, 0)
+    }
+
+    fn read_nested(json: &Value, depth: u8) -> Self {
+        let outer = match json {
+            Value::String(text) => Self::text(text.clone()),
+            Value::Array(items) => match items.first() {
+                Some(first) if first.is_object() => return Self::read_nested(first, depth),
+                Some(_) | None => Self::default(),
+            },
+            Value::Object(fields) => Self::object(fields),
+            Value::Null | Value::Bool(_) | Value::Number(_) => Self::default(),
+        };
+        if depth >= MAX_NESTING {
+            return outer;
+        }
+        match inner_error(json, &outer.message) {
+            Some(inner) => outer.replaced_by(Self::read_nested(&inner, depth + 1)),
+            None => outer,
+        }
+    }
+
+    fn object(top: &Map<String, Value>) -> Self {
+        let error = unwrapped(top);
+        let mut out = Self::fields(error);
+        if let Some(text) = top.get("error").and_then(Value::as_str) {
+            out.message = text.to_owned();
+        }
+        let detail = top.get("detail").map(detail_text);
+        if out.message.is_empty() {
+            out.message = detail.unwrap_or_default();
+        }
+        // What stands beside the error counts where the error itself says nothing.
+        let beside = Self::fields(top);
+        out.kind = out
+            .kind
+            .or_else(|| beside.kind.filter(|kind| kind != "error"));
+        out.code = out.code.or(beside.code);
+        out.param = out.param.or(beside.param);
+        out.status = out.status.or(beside.status);
+        if out.message.is_empty() {
+            out.message = beside.message;
+        }
+        out
+    }
+
+    /// The fields of one object.
+    fn fields(object: &Map<String, Value>) -> Self {
+        let mut out = Self {
+            kind: kind_of(object),
+            message: text_of(
+                object,
+                &[
+                    "message",
+                    "Message",
+                    "msg",
+                    "error_msg",
+                    "error_description",
+                ],
+            ),
+            param: object.get("param").and_then(param_text),
+            ..Self::default()
+        };
+        for name in ["code", "status_code", "statusCode", "status"] {
+            let Some(value) = object.get(name) else {
+                continue;
+            };
+            match number_of(value) {
+                Some(number) => out.status = out.status.or(as_status(number)),
+                None if name == "code" => out.code = present(value),
+                None => {}
+            }
+        }
+        if let Some(details) = object.get("details").and_then(Value::as_array) {
+            for detail in details {
+                out.reasons.extend(detail.get("reason").and_then(present));
+                out.retry_info.extend(retry_delay(detail));
+            }
+        }
+        out
+    }
+
+    /// The inner error's words, with what only the outer one knows.
+    fn replaced_by(self, inner: Self) -> Self {
+        if inner == Self::default() {
+            return self;
+        }
+        Self {
+            kind: inner.kind.or(self.kind),
+            code: inner.code.or(self.code),
+            message: if inner.message.is_empty() {
+                self.message
+            } else {
+                inner.message
+            },
+            param: inner.param.or(self.param),
+            reasons: [self.reasons, inner.reasons].concat(),
+            retry_info: [self.retry_info, inner.retry_info].concat(),
+            status: self.status.or(inner.status),
+        }
+    }
+
+    /// The status of an error that came inside a 200 and states none.
+    pub(super) fn implied_status(&self) -> u16 {
+        let named = [self.code.as_deref(), self.kind.as_deref()];
+        named
+            .into_iter()
+            .flatten()
+            .find_map(name_status)
+            .unwrap_or(500)
+    }
+}
+
+/// Whether a JSON value that came with a 200 is an error.
+pub(super) fn is_error(json: &Value) -> bool {
+    match json {
+        Value::Array(items) => items.first().is_some_and(is_error),
+        Value::Object(top) => {
+            let reported = |value: Option<&Value>| match value {
+                Some(Value::Object(fields)) => !fields.is_empty(),
+                Some(Value::String(text)) => !text.is_empty(),
+                Some(Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::Null) | None => {
+                    false
+                }
+            };
+            let failed = top
+                .get("response")
+                .is_some_and(|response| reported(response.get("error")));
+            reported(top.get("error"))
+                || failed
+                || top.get("type").and_then(Value::as_str) == Some("error")
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// `AccessDeniedException:http://…` and `com.amazon#AccessDeniedException` are the plain name.
+pub(super) fn exception_name(text: &str) -> Option<String> {
+    let after = text.rsplit('#').next().unwrap_or(text);
+    let name = after.split(':').next().unwrap_or(after).trim();
+    (!name.is_empty()).then(|| name.to_owned())
+}
+
+/// The exception's name in an AWS event stream begins in lower case.
+pub(super) fn exception_class(member: &str) -> Option<String> {
+    let mut letters = member.chars();
+    let first = letters.next()?;
+    Some(first.to_ascii_uppercase().to_string() + letters.as_str())
+}
+
+/// The status of an exception in an AWS event stream.
+pub(super) fn exception_status(member: &str) -> Option<u16> {
+    const TABLE: [(&str, u16); 9] = [
+        ("throttling", 429),
+        ("internalServer", 500),
+        ("serviceUnavailable", 503),
+        ("modelNotReady", 503),
+        ("modelStreamError", 503),
+        ("modelTimeout", 504),
+        ("validation", 400),
+        ("accessDenied", 403),
+        ("resourceNotFound", 404),
+    ];
+    TABLE
+        .iter()
+        .find(|(name, _)| member.starts_with(name))
+        .map(|(_, status)| *status)
+}
+
+fn name_status(name: &str) -> Option<u16> {
+    Some(match name {
+        "overloaded_error" => 529,
+        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" | "insufficient_quota" => {
+            429
+        }
+        "api_error" | "server_error" => 500,
+        "service_unavailable_error" | "server_is_overloaded" => 503,
+        "timeout_error" => 504,
+        "authentication_error" | "invalid_api_key" => 401,
+        "billing_error" => 402,
+        "permission_error" => 403,
+        "not_found_error" => 404,
+        "invalid_request_error" | "context_length_exceeded" => 400,
+        _ => return None,
+    })
+}
+
+/// The object that carries the error's fields.
+fn unwrapped(top: &Map<String, Value>) -> &Map<String, Value> {
+    let mut here = top;
+    for _ in 0..3 {
+        let next = ["error", "Output", "response"]
+            .iter()
+            .find_map(|name| here.get(*name).and_then(Value::as_object));
+        match next {
+            Some(inner) => here = inner,
+            None => break,
+        }
+    }
+    here
+}
+
+/// An error that is wrapped as JSON text in `metadata.raw` or in the message.
+fn inner_error(json: &Value, message: &str) -> Option<Value> {
+    let raw = json
+        .pointer("/error/metadata/raw")
+        .and_then(Value::as_str)
+        .unwrap_or(message);
+    if !raw.trim_start().starts_with(['{', '[']) {
+        return None;
+    }
+    serde_json::from_str(raw).ok()
+}
+
+/// Google's status name before the type, AWS's `__type` before both.
+fn kind_of(object: &Map<String, Value>) -> Option<String> {
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    if let Some(aws) = text("__type").and_then(exception_name) {
+        return Some(aws);
+    }
+    let google = text("status").filter(|status| status.parse::<f64>().is_err());
+    google
+        .or_else(|| text("type"))
+        .filter(|kind| is_present(kind))
+        .map(str::to_owned)
+}
+
+fn text_of(object: &Map<String, Value>, names: &[&str]) -> String {
+    names
+        .iter()
+        .find_map(|name| match object.get(*name) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Object(inner)) => inner.get("detail").map(detail_text),
+            Some(_) | None => None,
+        })
+        .unwrap_or_default()
+}
+
+/// FastAPI's `detail`: text, or a list of what is wrong.
+fn detail_text(detail: &Value) -> String {
+    match detail {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items
+            .iter()
+            .filter_map(|item| item.get("msg").and_then(Value::as_str))
+            .collect::<Vec<_>>()
+            .join("; "),
+        Value::Object(fields) => text_of(fields, &["message", "msg"]),
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+fn param_text(value: &Value) -> Option<String> {
+    match value {
+        Value::Null => None,
+        Value::String(text) => is_present(text).then(|| text.clone()),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            Some(value.to_string())
+        }
+    }
+}
+
+fn present(value: &Value) -> Option<String> {
+    let text = value.as_str()?;
+    is_present(text).then(|| text.to_owned())
+}
+
+fn is_present(text: &str) -> bool {
+    !matches!(text, "" | "None" | "null")
+}
+
+fn number_of(value: &Value) -> Option<u64> {
+    match value {
+        Value::Number(number) => number.as_u64(),
+        Value::String(text) => text.parse().ok(),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}
+
+fn as_status(number: u64) -> Option<u16> {
+    let status = u16::try_from(number).ok()?;
+    (400..600).contains(&status).then_some(status)
+}
+
+fn retry_delay(detail: &Value) -> Option<String> {
+    let kind = detail.get("@type").and_then(Value::as_str)?;
+    if !kind.ends_with("google.rpc.RetryInfo") {
+        return None;
+    }
+    detail
+        .get("retryDelay")
+        .and_then(Value::as_str)
+        .map(str::to_owned)
+}

@@ -1,0 +1,73 @@
+//! Signals beyond those that the large providers document: seen in the field, narrow, and each on a
+//! line of its own so that it can be taken out.
+
+use super::super::class::FailureClass;
+use super::Case;
+
+pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
+    const NAMES: [&str; 6] = [
+        "insufficient_user_quota",
+        "billing_not_active",
+        "billing_hard_limit_reached",
+        "budget_exceeded",
+        "exceeded_current_quota_error",
+        "Arrearage",
+    ];
+    const WORDS: [&str; 5] = [
+        "used all available credits",
+        "monthly spending limit",
+        "insufficient balance",
+        "out of credits",
+        "余额不足",
+    ];
+    let may_say = case.status < 500;
+    let out_of_credit = case.is_named(&NAMES)
+        || case.code.ends_with("spending-limit")
+        || case.has_reason("BILLING_DISABLED")
+        || case.says(&WORDS);
+    (may_say && out_of_credit).then_some(FailureClass::Quota)
+}
+
+pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
+    let rejected = case.has_reason("API_KEY_INVALID")
+        || case.is_named(&["invalid_grant"])
+        || (case.status == 400
+            && case.says(&[
+                "incorrect api key provided",
+                "organization has been disabled",
+            ]))
+        || (case.kind == "permission_error" && case.says(&["oauth", "organization"]));
+    rejected.then_some(FailureClass::Credential)
+}
+
+/// "`temperature` is deprecated for this model" is about a parameter of this request: taken for a
+/// retired model it would hold the model for everybody.
+pub(super) fn parameter(case: &Case<'_>) -> Option<FailureClass> {
+    let of_this_request = case.status == 400
+        && case.says(&[
+            "deprecated for this model",
+            "no longer available for this model",
+            "has been removed for this model",
+        ]);
+    of_this_request.then_some(FailureClass::CallerFault)
+}
+
+pub(super) fn model(case: &Case<'_>) -> Option<FailureClass> {
+    const CODES: [&str; 3] = [
+        "model_not_supported",
+        "model_not_available",
+        "dedicated_endpoint_not_running",
+    ];
+    let not_found = case.status == 404
+        && case.has_json()
+        && (case.facts.param.as_deref() == Some("model")
+            || case.says(&["no endpoints available"])
+            || (case.says(&["model"]) && case.says(&["does not exist"])));
+    (case.is_named(&CODES) || not_found).then_some(FailureClass::ModelAccess)
+}
+
+pub(super) fn file_not_found(case: &Case<'_>) -> Option<FailureClass> {
+    let missing = case.status == 404 && case.has_json() && case.says(&["file"]);
+    (missing && case.says(&["not found", "no such", "does not exist"]))
+        .then_some(FailureClass::CallerFault)
+}

@@ -1,0 +1,265 @@
+//! The recorded provider errors, and the laws that no error may break.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
+
+use super::*;
+use crate::failure::facts::Headers;
+use crate::failure::{Reason, Scope, stated_wait_ms};
+use crate::time::WallMs;
+
+/// One recorded error.
+struct Row {
+    id: String,
+    facts: Option<Facts>,
+    class: String,
+    also: Vec<String>,
+    scope: String,
+    wait_ms: Option<u64>,
+    now: WallMs,
+    sure: bool,
+}
+
+fn text(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_default().to_owned()
+}
+
+/// The payloads of an event stream; JSON that stands in it without `data:` is one too.
+fn events(body: &str) -> Vec<String> {
+    let mut found: Vec<String> = body
+        .lines()
+        .filter_map(|line| line.strip_prefix("data:"))
+        .map(|data| data.trim().to_owned())
+        .collect();
+    if found.is_empty() {
+        let json: Vec<&str> = body.lines().filter(|line| !line.starts_with(':')).collect();
+        found.push(json.join("\n"));
+    }
+    found
+}
+
+fn read(row: &Value) -> Row {
+    let sent: BTreeMap<String, String> = row["headers"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, value)| {
+            (
+                name.to_ascii_lowercase(),
+                value.as_str().unwrap().to_owned(),
+            )
+        })
+        .collect();
+    let header = |name: &str| sent.get(name).map(String::as_str);
+    let headers = Headers {
+        content_type: header("content-type"),
+        retry_after: header("retry-after"),
+        retry_after_ms: header("retry-after-ms"),
+        amzn_error_type: header("x-amzn-errortype"),
+        exception_type: header(":exception-type"),
+    };
+    let (provider, body) = (text(row, "provider"), text(row, "body"));
+    let status = u16::try_from(row["status"].as_u64().unwrap()).unwrap();
+    let facts = if row["stream_event"] == true || status < 400 {
+        events(&body)
+            .iter()
+            .filter_map(|event| Facts::from_event(&provider, headers, event.as_bytes()))
+            .next_back()
+    } else {
+        Some(Facts::from_answer(
+            &provider,
+            status,
+            headers,
+            body.as_bytes(),
+        ))
+    };
+    let now = row["now"].as_str().map_or(WallMs(0), |stamp| {
+        let date = OffsetDateTime::parse(stamp, &Rfc3339).unwrap();
+        WallMs(u64::try_from(date.unix_timestamp()).unwrap() * 1_000)
+    });
+    Row {
+        id: text(row, "id"),
+        facts,
+        class: text(&row["expect"], "failure_class"),
+        also: row["alt"].as_array().map_or(vec![], |all| {
+            all.iter()
+                .map(|one| one.as_str().unwrap().to_owned())
+                .collect()
+        }),
+        scope: text(&row["expect"], "hold_scope"),
+        wait_ms: row["expect"]["retry_after_ms"].as_u64(),
+        now,
+        sure: text(row, "certainty") == "high",
+    }
+}
+
+fn corpus() -> Vec<Row> {
+    let rows = include_str!("../../../../tests/fixtures/provider-errors.jsonl");
+    rows.lines()
+        .map(|line| read(&serde_json::from_str(line).unwrap()))
+        .collect()
+}
+
+fn scope_of(class: FailureClass) -> &'static str {
+    match class.reason().map(Reason::scope) {
+        Some(Scope::Key) => "key",
+        Some(Scope::Model) => "model",
+        None => "none",
+    }
+}
+
+/// RF-008, RF-018, RF-023 to RF-047.
+#[test]
+fn every_recorded_error_has_its_class() {
+    let mut wrong = vec![];
+    for row in corpus() {
+        let found = row.facts.as_ref().map(classify);
+        let class = found.map_or("", |verdict| verdict.class.as_str());
+        let right = class == row.class || (!row.sure && row.also.iter().any(|a| a == class));
+        if !right {
+            wrong.push(format!(
+                "{}: {found:?}, not {} ({:?})",
+                row.id, row.class, row.facts
+            ));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// RF-062 to RF-066.
+#[test]
+fn every_recorded_error_has_its_scope_and_its_stated_wait() {
+    for row in corpus().iter().filter(|row| row.sure) {
+        let Some(facts) = &row.facts else {
+            continue;
+        };
+        assert_eq!(scope_of(classify(facts).class), row.scope, "{}", row.id);
+        assert_eq!(stated_wait_ms(facts, row.now), row.wait_ms, "{}", row.id);
+    }
+}
+
+/// A change of any row's class, or of what decides it, shows here.
+#[test]
+fn what_decides_each_recorded_error() {
+    let table: Vec<String> = corpus()
+        .iter()
+        .map(|row| match row.facts.as_ref().map(classify) {
+            Some(verdict) => format!("{}: {} by {}", row.id, verdict.class.as_str(), verdict.rule),
+            None => format!("{}: no error", row.id),
+        })
+        .collect();
+    insta::assert_snapshot!(table.join("\n"));
+}
+
+#[test]
+fn moderation_is_told_from_a_rejected_key() {
+    let body = br#"{"error":{"message":"Your chosen model requires moderation and your input was flagged","code":403}}"#;
+    let refused = Facts::from_answer("openrouter", 403, Headers::default(), body);
+    assert!(classify(&refused).moderation);
+    let rejected = Facts::from_answer("openai", 403, Headers::default(), b"");
+    assert!(!classify(&rejected).moderation);
+}
+
+fn statuses() -> impl Strategy<Value = u16> {
+    prop_oneof![
+        Just(400u16),
+        Just(401),
+        Just(402),
+        Just(403),
+        Just(404),
+        Just(409),
+        Just(410),
+        Just(422),
+        Just(429),
+        Just(500),
+        Just(502),
+        Just(503),
+        Just(504),
+        Just(529),
+        400u16..600
+    ]
+}
+
+/// Bodies that look like errors, made of the words that rules look for.
+fn bodies() -> impl Strategy<Value = String> {
+    let word = prop_oneof![
+        Just("rate limit"),
+        Just("model"),
+        Just("not found"),
+        Just("credit balance"),
+        Just("deprecated"),
+        Just("invalid api key"),
+        Just("location is not supported"),
+        Just("x"),
+    ];
+    let name = prop_oneof![
+        Just("model_not_found"),
+        Just("insufficient_quota"),
+        Just("invalid_api_key"),
+        Just("permission_error"),
+        Just("ValidationException"),
+        Just("NOT_FOUND"),
+        Just(""),
+    ];
+    (prop::collection::vec(word, 0..4), name.clone(), name).prop_map(|(words, kind, code)| {
+        serde_json::json!({"error": {"message": words.join(" "), "type": kind, "code": code}})
+            .to_string()
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_401_or_403_always_speaks_of_the_key(status in prop_oneof![Just(401u16), Just(403)], body in bodies()) {
+        let class = classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes())).class;
+        prop_assert!(class.reason().is_some() && class != FailureClass::RateLimit, "{class:?}");
+    }
+
+    #[test]
+    fn a_server_error_is_transient_or_a_rate_limit(
+        status in prop_oneof![Just(500u16), Just(502), Just(503), Just(504), Just(529)],
+        body in bodies(),
+    ) {
+        let class = classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes())).class;
+        prop_assert!(matches!(class, FailureClass::Transient | FailureClass::RateLimit), "{class:?}");
+    }
+
+    #[test]
+    fn html_says_as_much_as_nothing(status in statuses(), words in "[a-z ]{0,60}") {
+        let page = format!("<html><head><title>{words}</title></head><body>rate limit</body></html>");
+        let of = |body: &str| classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes()));
+        prop_assert_eq!(of(&page), of(""));
+    }
+
+    #[test]
+    fn the_content_type_of_json_is_irrelevant(status in statuses(), body in bodies()) {
+        let of = |kind| {
+            let headers = Headers { content_type: Some(kind), ..Headers::default() };
+            classify(&Facts::from_answer("p", status, headers, body.as_bytes()))
+        };
+        prop_assert_eq!(of("application/json"), of("text/html"));
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic_and_state_no_wait_out_of_bounds(
+        status in any::<u16>(),
+        body in prop::collection::vec(any::<u8>(), 0..400),
+        after in "\\PC{0,20}",
+    ) {
+        let headers = Headers { retry_after: Some(&after), ..Headers::default() };
+        let facts = Facts::from_answer("p", status, headers, &body);
+        classify(&facts);
+        let _ = Facts::from_event("p", headers, &body);
+        if let Some(wait) = stated_wait_ms(&facts, WallMs(0)) {
+            prop_assert!((1_000..=300_000).contains(&wait));
+        }
+    }
+}
