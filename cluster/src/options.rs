@@ -40,6 +40,26 @@ pub struct Options {
     pub snapshot_interval: watch::Receiver<Duration>,
     /// How many times faster than the wall clock the waits of holds pass.
     pub time_scale: f64,
+    /// Both, unless the one or the other is to be measured alone.
+    pub spread: Spread,
+}
+
+/// The ways a record travels. Switching one off is for tests and benchmarks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// Records are sent to every node at once.
+    pub push: bool,
+    /// Records are published in gossip. Membership always is.
+    pub gossip: bool,
+}
+
+impl Default for Spread {
+    fn default() -> Self {
+        Self {
+            push: true,
+            gossip: true,
+        }
+    }
 }
 
 impl std::fmt::Debug for Options {

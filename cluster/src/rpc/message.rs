@@ -1,0 +1,140 @@
+//! What nodes ask of one another.
+
+use holdline_core::holds::{Incoming, Record};
+use holdline_core::ids::{NodeId, Region};
+use holdline_core::replica::Document;
+use holdline_core::time::WallMs;
+use serde::{Deserialize, Serialize};
+
+/// The first sealed message of a connection: who calls whom, and what for.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hello {
+    pub(crate) from: NodeId,
+    pub(crate) to: NodeId,
+}
+
+/// Its answer.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Welcome {
+    /// Go on.
+    Welcome,
+    /// Somebody else lives here.
+    WrongNode(NodeId),
+}
+
+/// A question.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// Are you there?
+    Ping,
+    /// Records made just now.
+    Push(Vec<Aged>),
+    /// Documents written just now.
+    PushDocuments(Vec<Document>),
+    /// Whom do you know, and who leads?
+    Introduce,
+    /// Here is all of mine: give me all of yours.
+    Exchange(Tables),
+    /// The sender of this boot number goes.
+    Goodbye {
+        /// Tells the life that ends.
+        boot: u64,
+    },
+    /// For the raft node with this id, and no other that may live here.
+    Raft {
+        /// The raft id.
+        to: u64,
+        /// Raft's own.
+        message: Vec<u8>,
+    },
+}
+
+/// An answer, with the answerer's clock.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Answer {
+    /// When it was written: callers measure the offset of the clock by it.
+    pub(crate) wall: WallMs,
+    /// The answer.
+    pub(crate) body: AnswerBody,
+}
+
+/// What was answered.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum AnswerBody {
+    /// It is done.
+    Done,
+    /// To [`Request::Introduce`].
+    Introduction(Introduction),
+    /// To [`Request::Exchange`].
+    Tables(Tables),
+    /// To [`Request::Raft`].
+    Raft(Vec<u8>),
+    /// No, and why.
+    Refused(String),
+}
+
+/// Records and documents: all of a node's, or one kind only.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tables {
+    /// None: not asked for.
+    pub(crate) records: Option<Vec<Aged>>,
+    /// None: not asked for.
+    pub(crate) documents: Option<Vec<Document>>,
+}
+
+/// A record and how old its state was when it was sent.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Aged {
+    /// Unscaled milliseconds.
+    pub(crate) age_ms: u64,
+    /// The record.
+    pub(crate) record: Record,
+}
+
+/// What a joiner needs to know.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Introduction {
+    /// The answerer has its table.
+    pub(crate) ready: bool,
+    /// Live nodes, the answerer included.
+    pub(crate) nodes: Vec<Acquaintance>,
+}
+
+/// A live node as another one knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Acquaintance {
+    pub(crate) node_id: NodeId,
+    pub(crate) region: Region,
+    pub(crate) rpc_address: String,
+    pub(crate) ready: bool,
+    pub(crate) leads: bool,
+    pub(crate) acting: bool,
+}
+
+impl From<Incoming> for Aged {
+    fn from(incoming: Incoming) -> Self {
+        Self {
+            age_ms: incoming.age_ms,
+            record: incoming.record,
+        }
+    }
+}
+
+impl From<Aged> for Incoming {
+    fn from(aged: Aged) -> Self {
+        Self {
+            record: aged.record,
+            age_ms: aged.age_ms,
+        }
+    }
+}
+
+/// For the wire.
+pub(crate) fn aged(records: Vec<Incoming>) -> Vec<Aged> {
+    records.into_iter().map(Aged::from).collect()
+}
+
+/// From the wire.
+pub(crate) fn incoming(records: Vec<Aged>) -> Vec<Incoming> {
+    records.into_iter().map(Incoming::from).collect()
+}
