@@ -59,7 +59,7 @@ Five things to try, from another terminal:
    curl -s -X POST {mock}/mock/keys/{secret}/revoke
 
 3. Read the held keys on a node of the other region, and what the provider counted:
-   curl -s {last_url}/api/adaptive-routing/conditions
+   {binary} holds --url {last_url}
    curl -s {mock}/mock/keys
 
 4. Kill a node the hard way and start it again; it holds the key before it is ready:
@@ -68,7 +68,7 @@ Five things to try, from another terminal:
 
 5. Let the provider take the key back, and release it by hand, on any node:
    curl -s -X POST {mock}/mock/keys/{secret}/restore
-   curl -s -X POST {last_url}/api/adaptive-routing/conditions/clear -H 'content-type: application/json' -d '{{"provider":"{provider}","key_id":"{key_id}"}}'
+   {binary} holds release {provider} {key_id} --url {last_url}
 "#,
         first_id = first.id(),
         first_url = first.api().url(),
