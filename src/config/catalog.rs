@@ -1,35 +1,36 @@
 //! Providers and keys as they are in force: file and saved edits merged, references resolved.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdline_core::ids::ProviderId;
-use holdline_core::routing::{KeySpec, RetryPolicy};
+use holdline_core::holds::KeyHolds;
+use holdline_core::ids::{Fingerprint, KeyId, ProviderId};
+use holdline_core::replica::{Document, Documents};
+use holdline_core::routing::{KeySpec, KeyView, ProviderView, RetryPolicy, Settings, View};
+use serde_json::Value;
 
-/// Text that must never be shown. Debug and Display print a mark instead.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(Arc<str>);
+use super::defaults;
+use super::file::Config;
+use super::key::{self, EmptyList, KeyConfig, Written};
+use super::provider::{self, ProviderConfig};
+use super::reader::{Env, Finding, Reader};
+use super::secret::Secret;
+use super::sections::ClientRules;
 
-impl Secret {
-    /// The text itself: for the wire to the provider, sealed RPC and the encrypted store only.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
+/// The document that keeps the adaptive settings.
+pub const SETTINGS_DOCUMENT: &str = "settings";
+
+/// The document that keeps a provider.
+#[must_use]
+pub fn provider_document(provider: &ProviderId) -> String {
+    format!("provider/{provider}")
 }
 
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text.into())
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("<secret>")
-    }
+/// The document that keeps a key.
+#[must_use]
+pub fn key_document(provider: &ProviderId, key: &KeyId) -> String {
+    format!("key/{provider}/{key}")
 }
 
 /// Everything the data path needs that routing does not.
@@ -39,30 +40,8 @@ pub struct Catalog {
     pub providers: BTreeMap<ProviderId, Arc<Provider>>,
     /// What callers may do.
     pub client: ClientRules,
-}
-
-/// `client`: what the gateway lets its callers do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientRules {
-    /// `max_request_body_size_mb`, in bytes.
-    pub max_body_bytes: usize,
-    /// `allow_direct_keys`: callers may bring their own key with `x-bf-direct-key`.
-    pub allow_direct_keys: bool,
-    /// `direct_key_scope: "named_provider"`: such a key is used only at a provider that the request named.
-    pub direct_keys_need_named_provider: bool,
-    /// `moderation_403_holds`: a moderation or guardrail 403 holds the key like another credential refusal.
-    pub moderation_403_holds: bool,
-}
-
-impl Default for ClientRules {
-    fn default() -> Self {
-        Self {
-            max_body_bytes: 100 << 20,
-            allow_direct_keys: false,
-            direct_keys_need_named_provider: false,
-            moderation_403_holds: false,
-        }
-    }
+    /// Saved edits that cannot be used on this node, each by its document. They are left out.
+    pub problems: Vec<Finding>,
 }
 
 /// One provider.
@@ -74,6 +53,8 @@ pub struct Provider {
     pub dialect: Dialect,
     /// `scheme://host[:port][/path]`, without a trailing slash.
     pub base_url: http::Uri,
+    /// Chat completions behind the base URL, with its leading slash: `/v1/chat/completions`.
+    pub chat_path: String,
     /// Its keys, in the order of the configuration.
     pub keys: Vec<Arc<Key>>,
     /// Called without credentials.
@@ -82,6 +63,7 @@ pub struct Provider {
     pub network: Network,
     /// How failed attempts are retried.
     pub retry: RetryPolicy,
+    pub(crate) written: Written,
 }
 
 /// One key with its secret.
@@ -93,6 +75,7 @@ pub struct Key {
     pub value: Secret,
     /// Where this key's calls go, if not to the provider's base URL (`vllm_key_config.url` …).
     pub base_url: Option<http::Uri>,
+    pub(crate) written: Written,
 }
 
 /// What a provider speaks.
@@ -127,15 +110,213 @@ pub struct Network {
 
 impl Default for Network {
     fn default() -> Self {
-        Self {
-            connect_timeout: Duration::from_secs(10),
-            request_timeout: Duration::from_secs(30),
-            first_token_timeout: None,
-            stream_idle_timeout: Duration::from_secs(60),
-            keep_alive: Duration::from_secs(30),
-            max_connections: 5_000,
-            extra_headers: Vec::new(),
-            allow_private_network: false,
+        defaults::network()
+    }
+}
+
+impl Catalog {
+    /// Merges the file with the saved edits: an edit wins over the file, a tombstone deletes, and with
+    /// `source_of_truth: "config.json"` a file that names providers wins over all edits of providers.
+    #[must_use]
+    pub fn build(config: &Config, documents: &Documents) -> Self {
+        Self::build_with(config, documents, &|name| std::env::var(name).ok())
+    }
+
+    /// [`Catalog::build`] with another lookup of environment variables.
+    #[must_use]
+    pub fn build_with(config: &Config, documents: &Documents, env: Env<'_>) -> Self {
+        let mut catalog = Self {
+            client: config.client.rules.clone(),
+            ..Self::default()
+        };
+        if config.file_wins && config.names_providers {
+            for provider in config.providers.values() {
+                let keys = &provider.keys;
+                let keys = keys
+                    .iter()
+                    .map(|key| finished(key, &provider.id, documents));
+                catalog.insert(provider, keys.collect());
+            }
+            return catalog;
+        }
+        let mut names: Vec<ProviderId> = config.providers.keys().cloned().collect();
+        for document in documents.starting_with("provider/") {
+            let name = ProviderId::from(document.name["provider/".len()..].to_owned());
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        for name in names {
+            catalog.add(&name, config.providers.get(&name), documents, env);
+        }
+        catalog
+    }
+
+    fn add(
+        &mut self,
+        name: &ProviderId,
+        in_file: Option<&ProviderConfig>,
+        documents: &Documents,
+        env: Env<'_>,
+    ) {
+        let document = documents.get(&provider_document(name));
+        if document.is_some_and(|document| document.body.is_none()) {
+            return;
+        }
+        let saved = document.and_then(|document| {
+            self.read(document, env, |reader, value| {
+                provider::read(reader, "", name.as_str(), value, EmptyList::DeniesAll)
+            })
+        });
+        let Some(provider) = saved.as_ref().or(in_file) else {
+            return;
+        };
+        let mut keys: Vec<KeyConfig> = in_file.map(|p| p.keys.clone()).unwrap_or_default();
+        let prefix = format!("key/{name}/");
+        for document in documents.starting_with(&prefix) {
+            let id = &document.name[prefix.len()..];
+            let place = keys.iter().position(|key| key.id.as_str() == id);
+            let key = self.read(document, env, |reader, value| {
+                let (name, base) = (name.as_str(), provider.base);
+                key::read(reader, "", value, name, base, EmptyList::DeniesAll)
+            });
+            match (key, place) {
+                (Some(key), Some(place)) => keys[place] = key,
+                (Some(key), None) => keys.push(key),
+                (None, Some(place)) => drop(keys.remove(place)),
+                (None, None) => {}
+            }
+        }
+        let keys = keys.iter().map(|key| finished(key, name, documents));
+        self.insert(provider, keys.collect());
+    }
+
+    /// Reads a saved edit; one that this node cannot use (a variable is missing here) is a problem.
+    fn read<T>(
+        &mut self,
+        document: &Document,
+        env: Env<'_>,
+        read: impl Fn(&Reader<'_>, &Value) -> Option<T>,
+    ) -> Option<T> {
+        let body = document.body.as_ref()?;
+        let reader = Reader::new(env);
+        let found = match serde_json::from_str(body) {
+            Ok(value) => read(&reader, &value),
+            Err(error) => {
+                reader.error("", format!("is not JSON: {error}"));
+                None
+            }
+        };
+        let errors = reader.finish().0;
+        let usable = errors.is_empty();
+        self.problems.extend(errors.into_iter().map(|error| {
+            Finding {
+                path: format!("{} {}", document.name, error.path)
+                    .trim_end()
+                    .to_owned(),
+                message: error.message,
+            }
+        }));
+        found.filter(|_| usable)
+    }
+
+    fn insert(&mut self, provider: &ProviderConfig, keys: Vec<Arc<Key>>) {
+        let provider = Provider {
+            id: provider.id.clone(),
+            dialect: provider.dialect,
+            base_url: provider.base_url.clone(),
+            chat_path: provider.chat_path.clone(),
+            keys,
+            keyless: provider.keyless,
+            network: provider.network.network.clone(),
+            retry: provider.network.retry,
+            written: provider.written.clone(),
+        };
+        self.providers
+            .insert(provider.id.clone(), Arc::new(provider));
+    }
+
+    /// The view that requests read.
+    pub fn view(
+        &self,
+        settings: Arc<Settings>,
+        adaptive: bool,
+        key_holds: impl Fn(&ProviderId, &KeyId, Fingerprint) -> KeyHolds,
+    ) -> View {
+        let provider_view = |provider: &Provider| ProviderView {
+            id: provider.id.clone(),
+            keys: provider
+                .keys
+                .iter()
+                .map(|key| {
+                    let spec = Arc::clone(&key.spec);
+                    let holds = key_holds(&provider.id, &spec.id, spec.fingerprint);
+                    let holds = Arc::new(holds);
+                    Arc::new(KeyView { spec, holds })
+                })
+                .collect(),
+            keyless: provider.keyless,
+            retry: provider.retry,
+        };
+        View {
+            providers: self
+                .providers
+                .iter()
+                .map(|(id, provider)| (id.clone(), Arc::new(provider_view(provider))))
+                .collect(),
+            settings,
+            adaptive,
         }
     }
 }
+
+/// The adaptive settings in force: defaults, the file's block, the saved document; the file last where
+/// it is the source of truth.
+#[must_use]
+pub fn settings(config: &Config, documents: &Documents) -> Settings {
+    let patch = config.adaptive.settings.clone().unwrap_or_default();
+    let file_wins = config.file_wins && config.adaptive.settings.is_some();
+    documents
+        .get(SETTINGS_DOCUMENT)
+        .filter(|_| !file_wins)
+        .and_then(|document| serde_json::from_str(document.body.as_ref()?).ok())
+        .unwrap_or_else(|| patch.over(&Settings::default()))
+}
+
+/// The key as routing and the data path use it.
+///
+/// The stamp of the key's document is its revision: any edit through the API makes another key of it,
+/// and a key deleted and added again is not what it was before.
+fn finished(key: &KeyConfig, provider: &ProviderId, documents: &Documents) -> Arc<Key> {
+    let stamp = documents
+        .get(&key_document(provider, &key.id))
+        .map(|document| document.stamp)
+        .unwrap_or_default();
+    let fingerprint = Fingerprint::of(&[
+        provider.as_str().as_bytes(),
+        key.value.expose().as_bytes(),
+        key.identity.expose().as_bytes(),
+        &stamp.ms.to_be_bytes(),
+        &stamp.counter.to_be_bytes(),
+        &stamp.node.to_be_bytes(),
+    ]);
+    Arc::new(Key {
+        spec: Arc::new(KeySpec {
+            id: key.id.clone(),
+            name: key.name.clone(),
+            fingerprint,
+            weight: key.weight,
+            enabled: key.enabled,
+            models: key.models.clone(),
+            blocked: key.blocked.clone(),
+            aliases: key.aliases.clone(),
+        }),
+        value: key.value.clone(),
+        base_url: key.base_url.clone(),
+        written: key.written.clone(),
+    })
+}
+
+#[cfg(test)]
+#[path = "catalog_tests.rs"]
+mod tests;

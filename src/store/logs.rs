@@ -1,9 +1,23 @@
-//! Request log records.
+//! Request log records, in a database of their own with one writer thread.
 
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use holdline_core::time::WallMs;
+use holdline_core::trail::{AttemptEntry, LogLine};
+use rusqlite::types::ToSql;
+use rusqlite::{Connection, OptionalExtension};
+use rusqlite_migration::{M, Migrations};
 use serde::Serialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
+use time::OffsetDateTime;
 
-use holdline_core::trail::{AttemptEntry, LogLine};
+use super::{Fault, Store, StoreError, open, unsigned};
 
 /// One request, as `GET /api/logs/{id}` answers it.
 #[derive(Clone, Debug, Serialize)]
@@ -60,4 +74,338 @@ pub struct StampedLine {
     pub line: LogLine,
     /// Milliseconds since the Unix epoch.
     pub timestamp: u64,
+}
+
+/// Which records to list; every list may be empty for all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogQuery {
+    /// Provider names.
+    pub providers: Vec<String>,
+    /// Models.
+    pub models: Vec<String>,
+    /// `success`, `error`.
+    pub status: Vec<String>,
+    /// `chat_completion` …
+    pub objects: Vec<String>,
+    /// Keys that served.
+    pub key_ids: Vec<String>,
+    /// Not before, RFC 3339 in UTC with milliseconds.
+    pub from: Option<String>,
+    /// Not after.
+    pub to: Option<String>,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+    /// How many records.
+    pub limit: u32,
+    /// How many to pass over.
+    pub offset: u64,
+}
+
+/// One page of records, and figures over all that match.
+#[derive(Debug)]
+pub struct LogPage {
+    /// As they were written.
+    pub logs: Vec<Box<RawValue>>,
+    /// Matching records.
+    pub total: u64,
+    /// Of them, those that were served.
+    pub served: u64,
+    /// Their mean latency in milliseconds.
+    pub average_latency: f64,
+    /// Their tokens.
+    pub tokens: u64,
+}
+
+const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("migrations/logs/0001-requests.sql"))];
+/// Records that wait for the writer; more are dropped and counted.
+const QUEUE: usize = 10_000;
+/// Records of one transaction.
+const BATCH: usize = 500;
+/// How long the writer waits for a batch to grow.
+const GATHER: Duration = Duration::from_millis(25);
+/// How often old records are looked for.
+const PRUNE_EVERY: Duration = Duration::from_secs(60);
+/// The oldest records go beyond this size.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// The log database: one writer thread, one connection for readers.
+#[derive(Debug)]
+pub(super) struct Logs {
+    reader: Mutex<Connection>,
+    queue: Option<SyncSender<RequestLog>>,
+    writer: Option<JoinHandle<()>>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    dropped: AtomicU64,
+    broken: Mutex<Option<String>>,
+}
+
+impl Logs {
+    /// Opens the database. A damaged one is set aside: a node can live without its old log.
+    pub(super) fn open(path: &Path, retention_days: u32) -> Result<Self, StoreError> {
+        let migrations = Migrations::from_slice(MIGRATIONS);
+        let writer = match open::database(path, &migrations, "NORMAL") {
+            Ok(connection) => connection,
+            Err(error) if error.0.contains("is damaged") => {
+                let aside =
+                    open::set_aside(path).map_err(|e| StoreError(format!("{error} ({e})")))?;
+                tracing::warn!(%error, aside = %aside.display(), "request log set aside, starting an empty one");
+                open::database(path, &migrations, "NORMAL")?
+            }
+            Err(error) => return Err(error),
+        };
+        let reader = Connection::open(path)
+            .map_err(|error| StoreError(format!("{} cannot be opened: {error}", path.display())))?;
+        let (queue, records) = mpsc::sync_channel(QUEUE);
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        let retention = Duration::from_secs(u64::from(retention_days) * 86_400);
+        let thread = thread::Builder::new()
+            .name("request-log".to_owned())
+            .spawn(move || write_all(writer, &records, &shared, retention))
+            .map_err(|error| StoreError(format!("cannot start the log writer: {error}")))?;
+        Ok(Self {
+            reader: Mutex::new(reader),
+            queue: Some(queue),
+            writer: Some(thread),
+            state,
+        })
+    }
+
+    pub(super) fn broken(&self) -> Option<String> {
+        let broken = self.state.broken.lock();
+        broken.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn read<T>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        query(&connection)
+            .map_err(|fault| StoreError(format!("cannot read the request log: {fault}")))
+    }
+}
+
+impl Drop for Logs {
+    /// Everything queued is written before the store is gone.
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(writer) = self.writer.take() {
+            // A panic there was reported by its own thread.
+            drop(writer.join());
+        }
+    }
+}
+
+impl Store {
+    /// Keeps a record soon. Never blocks: a full queue drops and counts.
+    pub fn log(&self, log: RequestLog) {
+        let Some(queue) = &self.logs.queue else {
+            return;
+        };
+        match queue.try_send(log) {
+            Ok(()) => {}
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.logs.state.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Records that were dropped since the start.
+    #[must_use]
+    pub fn logs_dropped(&self) -> u64 {
+        self.logs.state.dropped.load(Ordering::Relaxed)
+    }
+
+    /// The newest record of this request id, as JSON.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn find_log(&self, id: &str) -> Result<Option<Box<RawValue>>, StoreError> {
+        let newest = "SELECT record FROM requests WHERE id = ?1 ORDER BY number DESC LIMIT 1";
+        self.logs.read(|connection| {
+            let found: Option<String> = connection
+                .prepare_cached(newest)?
+                .query_row([id], |row| row.get(0))
+                .optional()?;
+            Ok(found.map(RawValue::from_string).transpose()?)
+        })
+    }
+
+    /// One page of records, newest first unless asked otherwise.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub fn list_logs(&self, query: &LogQuery) -> Result<LogPage, StoreError> {
+        self.logs.read(|connection| list(connection, query))
+    }
+}
+
+fn list(connection: &Connection, query: &LogQuery) -> Result<LogPage, Fault> {
+    let mut conditions = vec!["1".to_owned()];
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    let lists = [
+        ("provider", &query.providers),
+        ("model", &query.models),
+        ("status", &query.status),
+        ("object", &query.objects),
+        ("key_id", &query.key_ids),
+    ];
+    for (column, wanted) in lists.into_iter().filter(|(_, wanted)| !wanted.is_empty()) {
+        let marks = vec!["?"; wanted.len()].join(",");
+        conditions.push(format!("{column} IN ({marks})"));
+        values.extend(wanted.iter().map(|text| text as &dyn ToSql));
+    }
+    for (comparison, bound) in [("at >= ?", &query.from), ("at <= ?", &query.to)] {
+        if let Some(bound) = bound {
+            conditions.push(comparison.to_owned());
+            values.push(bound);
+        }
+    }
+    let filter = conditions.join(" AND ");
+    let figures = format!(
+        "SELECT count(*), coalesce(sum(status = 'success'), 0), coalesce(avg(latency), 0.0), coalesce(sum(tokens), 0) FROM requests WHERE {filter}"
+    );
+    let (total, served, average_latency, tokens) =
+        connection.query_row(&figures, values.as_slice(), |row| {
+            let count = |n| row.get(n).map(unsigned);
+            Ok((count(0)?, count(1)?, row.get(2)?, count(3)?))
+        })?;
+    let order = if query.ascending { "ASC" } else { "DESC" };
+    let page = format!(
+        "SELECT record FROM requests WHERE {filter} ORDER BY number {order} LIMIT ? OFFSET ?"
+    );
+    let offset = i64::try_from(query.offset).unwrap_or(i64::MAX);
+    values.push(&query.limit);
+    values.push(&offset);
+    let mut statement = connection.prepare(&page)?;
+    let rows = statement.query_map(values.as_slice(), |row| row.get::<_, String>(0))?;
+    let mut logs = Vec::new();
+    for record in rows {
+        logs.push(RawValue::from_string(record?)?);
+    }
+    let page = LogPage {
+        logs,
+        total,
+        served,
+        average_latency,
+        tokens,
+    };
+    Ok(page)
+}
+
+/// The writer thread: gathers what is queued, one transaction a batch, until the store is dropped.
+fn write_all(
+    mut connection: Connection,
+    records: &Receiver<RequestLog>,
+    state: &State,
+    retention: Duration,
+) {
+    let mut pruned: Option<Instant> = None;
+    loop {
+        let batch = match records.recv_timeout(PRUNE_EVERY) {
+            Ok(first) => gather(first, records),
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let mut done = insert(&mut connection, &batch);
+        if done.is_ok() && pruned.is_none_or(|at| at.elapsed() >= PRUNE_EVERY) {
+            pruned = Some(Instant::now());
+            done = prune(&connection, retention);
+        }
+        let lost = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let mut broken = state.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        match done {
+            Ok(()) => *broken = None,
+            Err(fault) => {
+                state.dropped.fetch_add(lost, Ordering::Relaxed);
+                let reason = format!("cannot keep request logs: {fault}");
+                if broken.replace(reason.clone()).is_none() {
+                    tracing::warn!(%reason, "request logs are being lost");
+                }
+            }
+        }
+    }
+}
+
+fn gather(first: RequestLog, records: &Receiver<RequestLog>) -> Vec<RequestLog> {
+    let until = Instant::now() + GATHER;
+    let mut batch = vec![first];
+    while batch.len() < BATCH {
+        match records.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(record) => batch.push(record),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    batch
+}
+
+fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault> {
+    if batch.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    {
+        let mut insert = transaction.prepare_cached(
+            "INSERT INTO requests (id, at, provider, model, status, object, key_id, latency, tokens, record)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?;
+        for log in batch {
+            insert.execute((
+                &log.id,
+                &log.timestamp,
+                &log.provider,
+                &log.model,
+                log.status,
+                &log.object,
+                &log.selected_key_id,
+                i64::try_from(log.latency).unwrap_or(i64::MAX),
+                tokens(log),
+                serde_json::to_string(log)?,
+            ))?;
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn tokens(log: &RequestLog) -> i64 {
+    let total = log
+        .token_usage
+        .as_ref()
+        .and_then(|u| u["total_tokens"].as_i64());
+    total.unwrap_or(0)
+}
+
+/// Drops what is older than the retention, and the oldest twentieth of a database that is too large.
+fn prune(connection: &Connection, retention: Duration) -> Result<(), Fault> {
+    let oldest = OffsetDateTime::now_utc() - retention;
+    connection.execute(
+        "DELETE FROM requests WHERE number <= (SELECT max(number) FROM (SELECT number, at FROM requests ORDER BY number LIMIT 10000) WHERE at < ?1)",
+        [crate::timestamp::rfc3339(oldest)],
+    )?;
+    let used: i64 = connection.query_row(
+        "SELECT (SELECT page_count FROM pragma_page_count) - (SELECT freelist_count FROM pragma_freelist_count)",
+        [],
+        |row| row.get(0),
+    )?;
+    let page: i64 = connection.query_row("PRAGMA page_size", [], |row| row.get(0))?;
+    if u64::try_from(used.saturating_mul(page)).is_ok_and(|bytes| bytes > MAX_BYTES) {
+        connection.execute(
+            "DELETE FROM requests WHERE number < (SELECT min(number) + (max(number) - min(number)) / 20 FROM requests)",
+            [],
+        )?;
+    }
+    Ok(())
+}
+
+/// The wall clock.
+pub(super) fn wall_now() -> WallMs {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ms = since_epoch.unwrap_or_default().as_millis();
+    WallMs(u64::try_from(ms).unwrap_or(u64::MAX))
 }

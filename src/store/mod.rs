@@ -1,14 +1,190 @@
 //! Everything a node keeps, in SQLite: holds, documents, raft, request logs, identity. All SQL is here.
+//!
+//! `holdline.sqlite` is written with synchronous=FULL: what a call returned from survives a crash.
+//! Request logs have a file of their own, so that their traffic never delays raft. A call that fails
+//! leaves the node serving; [`Store::health`] says so.
 
+mod cluster;
+mod documents;
+mod holds;
+mod identity;
 pub mod logs;
+mod open;
+mod raft;
+mod seal;
 
-pub use logs::RequestLog;
+use std::fs::File;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use holdline_core::time::WallMs;
+use rusqlite::{Connection, Transaction};
+use rusqlite_migration::{M, Migrations};
+
+pub use identity::Identity;
+pub use logs::{LogPage, LogQuery, RequestLog};
+
+use crate::config::Secret;
+use logs::Logs;
+use seal::Seal;
+
+const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("migrations/0001-tables.sql"))];
+
+/// What a store needs to know beside its folder.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Encrypts documents; without it a key file in the folder does.
+    pub encryption_key: Option<Secret>,
+    /// How many times faster than the wall clock ages grow.
+    pub time_scale: f64,
+    /// `client.log_retention_days`.
+    pub log_retention_days: u32,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            encryption_key: None,
+            time_scale: 1.0,
+            log_retention_days: crate::config::defaults::LOG_RETENTION_DAYS,
+        }
+    }
+}
 
 /// The database of one data folder.
 #[derive(Debug)]
-pub struct Store {}
+pub struct Store {
+    main: Mutex<Connection>,
+    logs: Logs,
+    seal: Seal,
+    identity: Identity,
+    time_scale: f64,
+    broken: Mutex<Option<String>>,
+    /// Held while the store is open.
+    _lock: File,
+}
 
 /// Something could not be kept or read.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StoreError(pub String);
+
+/// Whether the last write was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It was.
+    Ok,
+    /// It was not: the node serves on, and forgets what it could not keep when it restarts.
+    Degraded(String),
+}
+
+impl Store {
+    /// Opens the folder, making what is missing. Begins a new life of the node: see [`Identity`].
+    ///
+    /// # Errors
+    /// In one line that names the file and what to do: no directory, not writable, used by another node,
+    /// damaged, of another program, of a newer version, or encrypted with another key.
+    pub fn open(folder: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let lock = open::lock(folder)?;
+        let path = folder.join("holdline.sqlite");
+        let mut main = open::database(&path, &Migrations::from_slice(MIGRATIONS), "FULL")?;
+        let explain = |error| StoreError(format!("{}: {error}", path.display()));
+        let identity = identity::begin(&mut main, logs::wall_now()).map_err(explain)?;
+        let seal = seal::unlock(&mut main, folder, options.encryption_key.as_ref())?;
+        let logs = Logs::open(&folder.join("logs.sqlite"), options.log_retention_days)?;
+        Ok(Self {
+            main: Mutex::new(main),
+            logs,
+            seal,
+            identity,
+            time_scale: options.time_scale,
+            broken: Mutex::new(None),
+            _lock: lock,
+        })
+    }
+
+    /// Who this node is to its raft group, and in which life.
+    #[must_use]
+    pub const fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Whether what happens is being kept.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        match broken.as_ref().cloned().or_else(|| self.logs.broken()) {
+            Some(reason) => Health::Degraded(reason),
+            None => Health::Ok,
+        }
+    }
+
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.main.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One transaction: all of it is kept before this returns, or nothing.
+    fn write<T>(
+        &self,
+        what: &str,
+        change: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        let mut connection = self.connection();
+        let done = connection
+            .transaction()
+            .map_err(Fault::from)
+            .and_then(|transaction| {
+                let value = change(&transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            })
+            .map_err(|fault| StoreError(format!("cannot keep {what}: {fault}")));
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        *broken = done.as_ref().err().map(ToString::to_string);
+        done
+    }
+
+    fn read<T>(
+        &self,
+        what: &str,
+        query: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, StoreError> {
+        query(&self.connection())
+            .map_err(|fault| StoreError(format!("cannot read {what}: {fault}")))
+    }
+}
+
+/// Why a statement failed.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    #[error(transparent)]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("a row is not what was written: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("a document does not open with the encryption key")]
+    Sealed,
+}
+
+/// SQLite has signed integers only.
+const fn signed(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+const fn unsigned(number: i64) -> u64 {
+    number.cast_unsigned()
+}
+
+/// Milliseconds of a node's own time that passed since then; a wall clock that fell back counts as none.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "ages are positive and far below 2^53 ms"
+)]
+fn aged_ms(age_ms: u64, saved_at: WallMs, now: WallMs, time_scale: f64) -> u64 {
+    let passed = now.0.saturating_sub(saved_at.0) as f64 * time_scale;
+    age_ms.saturating_add(passed as u64)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! The providers that are known by name: what each speaks and where it lives.
+
+use super::catalog::Dialect;
+
+/// One provider that needs no `custom_provider_config`.
+#[derive(Clone, Copy, Debug)]
+pub struct Builtin {
+    /// The name in config.json.
+    pub name: &'static str,
+    /// What it speaks.
+    pub dialect: Dialect,
+    /// Used where `network_config.base_url` is absent; none where only the operator can know it.
+    pub base_url: Option<&'static str>,
+    /// Chat completions, behind the base URL.
+    pub chat_path: &'static str,
+    /// Whether a key may have no value.
+    pub value_optional: bool,
+}
+
+/// Chat completions of most providers.
+pub const CHAT_PATH: &str = "/v1/chat/completions";
+
+/// The built-in provider of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Builtin> {
+    ALL.iter().find(|builtin| builtin.name == name)
+}
+
+const fn openai(name: &'static str, base_url: &'static str) -> Builtin {
+    Builtin {
+        name,
+        dialect: Dialect::OpenAi,
+        base_url: Some(base_url),
+        chat_path: CHAT_PATH,
+        value_optional: false,
+    }
+}
+
+/// Runs at the operator's own address.
+const fn self_hosted(name: &'static str, base_url: Option<&'static str>) -> Builtin {
+    Builtin {
+        name,
+        dialect: Dialect::OpenAi,
+        base_url,
+        chat_path: CHAT_PATH,
+        value_optional: true,
+    }
+}
+
+/// Known, and not spoken yet.
+const fn other(name: &'static str, base_url: &'static str) -> Builtin {
+    Builtin {
+        name,
+        dialect: Dialect::Other,
+        base_url: Some(base_url),
+        chat_path: CHAT_PATH,
+        value_optional: true,
+    }
+}
+
+/// In alphabetical order of each kind.
+pub const ALL: &[Builtin] = &[
+    openai("cerebras", "https://api.cerebras.ai"),
+    openai("deepseek", "https://api.deepseek.com"),
+    openai("fireworks", "https://api.fireworks.ai/inference"),
+    // Its endpoint that speaks OpenAI's chat.
+    Builtin {
+        chat_path: "/chat/completions",
+        ..openai(
+            "gemini",
+            "https://generativelanguage.googleapis.com/v1beta/openai",
+        )
+    },
+    openai("groq", "https://api.groq.com/openai"),
+    openai("huggingface", "https://router.huggingface.co"),
+    openai("mistral", "https://api.mistral.ai"),
+    openai("nebius", "https://api.tokenfactory.nebius.com"),
+    openai("openai", "https://api.openai.com"),
+    openai("openrouter", "https://openrouter.ai/api"),
+    openai("parasail", "https://api.parasail.io"),
+    Builtin {
+        chat_path: "/chat/completions",
+        ..openai("perplexity", "https://api.perplexity.ai")
+    },
+    openai("together", "https://api.together.xyz"),
+    openai("xai", "https://api.x.ai"),
+    self_hosted("ollama", Some("http://localhost:11434")),
+    self_hosted("sgl", None),
+    self_hosted("vllm", None),
+    other("anthropic", "https://api.anthropic.com"),
+    other("azure", "https://openai.azure.com"),
+    other("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),
+    other("bedrock_mantle", "https://bedrock-mantle.us-east-1.api.aws"),
+    other("cohere", "https://api.cohere.com"),
+    other("deepgram", "https://api.deepgram.com"),
+    other("elevenlabs", "https://api.elevenlabs.io"),
+    other("replicate", "https://api.replicate.com"),
+    other("runway", "https://api.dev.runwayml.com"),
+    other("runware", "https://api.runware.ai"),
+    other("sarvam", "https://api.sarvam.ai"),
+    other("vertex", "https://aiplatform.googleapis.com"),
+];

@@ -1,0 +1,200 @@
+//! One provider as config.json or the admin API states it.
+
+use holdline_core::ids::ProviderId;
+use http::Uri;
+use serde_json::Value;
+
+use super::builtin::{self, Builtin};
+use super::catalog::Dialect;
+use super::defaults;
+use super::key::{self, EmptyList, KeyConfig, Written};
+use super::network::{self, NetworkConfig};
+use super::reader::{Object, Reader};
+
+/// A provider, read and checked.
+#[derive(Clone, Debug)]
+pub(crate) struct ProviderConfig {
+    pub id: ProviderId,
+    /// The built-in provider that it is, or whose protocol it speaks.
+    pub base: Option<&'static Builtin>,
+    pub dialect: Dialect,
+    pub base_url: Uri,
+    pub chat_path: String,
+    pub keyless: bool,
+    pub network: NetworkConfig,
+    pub keys: Vec<KeyConfig>,
+    /// Without `keys`.
+    pub written: Written,
+}
+
+/// Reads a provider. `None` after an error that leaves nothing to work with; other errors are in the reader.
+pub(crate) fn read(
+    reader: &Reader<'_>,
+    path: &str,
+    name: &str,
+    value: &Value,
+    empty: EmptyList,
+) -> Option<ProviderConfig> {
+    check_name(reader, path, name);
+    let block = reader.object(path, value)?;
+    let custom = block.object("custom_provider_config").map(Custom::read);
+    let base = match &custom {
+        Some(custom) => custom.base,
+        None => builtin::find(name),
+    };
+    if base.is_none() && custom.is_none() {
+        reader.error(
+            path,
+            format!("{name:?} is no built-in provider: add custom_provider_config with base_provider_type"),
+        );
+    }
+    let network = block
+        .object("network_config")
+        .map_or_else(NetworkConfig::default, network::read);
+    let keys = keys(&block, name, base, empty);
+    let keyless = custom.as_ref().is_some_and(|custom| custom.keyless);
+    if keyless && !keys.is_empty() {
+        block.error(
+            "keys",
+            "must be empty: custom_provider_config.is_key_less is true",
+        );
+    }
+    let builtin_url = base.filter(|_| custom.is_none()).and_then(|b| b.base_url);
+    let base_url = network
+        .base_url
+        .clone()
+        .or_else(|| keys.iter().find_map(|key| key.base_url.clone()))
+        .or_else(|| builtin_url.and_then(|url| url.parse().ok()));
+    if base_url.is_none() && value.pointer("/network_config/base_url").is_none() {
+        let path = format!("{}.base_url", block.at("network_config"));
+        reader.error(path, "is missing: where is this provider?");
+    }
+    block.accept(&[
+        "provider",
+        "name",
+        "status",
+        "provider_status",
+        "description",
+        "config_hash",
+    ]);
+    block.without_effect(&[
+        "concurrency_and_buffer_size",
+        "proxy_config",
+        "send_back_raw_request",
+        "send_back_raw_response",
+        "store_raw_request_response",
+        "openai_config",
+        "provider_request_id",
+    ]);
+    block.finish();
+    let custom_path = custom.and_then(|custom| custom.chat_path);
+    let default_path = base.map_or(builtin::CHAT_PATH, |base| base.chat_path);
+    Some(ProviderConfig {
+        id: ProviderId::from(name),
+        base,
+        dialect: base.map_or(Dialect::Other, |base| base.dialect),
+        base_url: without_version(base_url?, default_path),
+        chat_path: custom_path.unwrap_or_else(|| default_path.to_owned()),
+        keyless,
+        network,
+        keys,
+        written: Written(without_keys(value)),
+    })
+}
+
+/// A base URL that ends with `/v1` means the same as one without: the path behind it has it too.
+fn without_version(url: Uri, chat_path: &str) -> Uri {
+    let text = url.to_string();
+    let text = text.trim_end_matches('/');
+    let bare = text
+        .strip_suffix("/v1")
+        .filter(|_| chat_path.starts_with("/v1/"));
+    bare.and_then(|bare| bare.parse().ok()).unwrap_or(url)
+}
+
+fn check_name(reader: &Reader<'_>, path: &str, name: &str) {
+    let fits = (1..=defaults::MAX_PROVIDER_NAME).contains(&name.len());
+    let wrong = |c: char| c == '/' || c.is_whitespace() || c.is_control();
+    if !fits || name.contains(wrong) {
+        reader.error(
+            path,
+            format!(
+                "a provider's name has 1 to {} bytes, without spaces and slashes",
+                defaults::MAX_PROVIDER_NAME
+            ),
+        );
+    }
+}
+
+fn keys(
+    block: &Object<'_, '_>,
+    provider: &str,
+    builtin: Option<&Builtin>,
+    empty: EmptyList,
+) -> Vec<KeyConfig> {
+    let mut keys: Vec<KeyConfig> = Vec::new();
+    for (path, value) in block.items("keys").unwrap_or_default() {
+        let Some(key) = key::read(block.reader, &path, value, provider, builtin, empty) else {
+            continue;
+        };
+        if keys.iter().any(|other| other.id == key.id) {
+            let message = format!("another key of {provider} has the id {:?}", key.id.as_str());
+            block.reader.error(format!("{path}.id"), message);
+        } else if keys.iter().any(|other| other.name == key.name) {
+            let message = format!("another key of {provider} has the name {:?}", key.name);
+            block.reader.error(format!("{path}.name"), message);
+        }
+        keys.push(key);
+    }
+    keys
+}
+
+fn without_keys(value: &Value) -> Value {
+    let mut value = value.clone();
+    if let Some(object) = value.as_object_mut() {
+        object.shift_remove("keys");
+    }
+    value
+}
+
+/// `custom_provider_config`.
+struct Custom {
+    base: Option<&'static Builtin>,
+    keyless: bool,
+    chat_path: Option<String>,
+}
+
+impl Custom {
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "reading a block ends with finishing it"
+    )]
+    fn read(block: Object<'_, '_>) -> Self {
+        let named = block.text("base_provider_type");
+        let base = named.and_then(builtin::find);
+        if base.is_none() {
+            let message = "must name the built-in provider whose protocol this one speaks, such as \"openai\"";
+            block.error("base_provider_type", message);
+        }
+        let keyless = block.bool("is_key_less").unwrap_or(false);
+        let chat_path = block.object("request_path_overrides").and_then(|paths| {
+            let path = paths.text("chat_completion")?;
+            if path.starts_with('/') && path.parse::<http::uri::PathAndQuery>().is_ok() {
+                return Some(path.to_owned());
+            }
+            paths.error("chat_completion", "must be a path that starts with /");
+            None
+        });
+        block.without_effect(&[
+            "allowed_requests",
+            "does_not_send_done_marker",
+            "wait_for_usage",
+        ]);
+        block.finish();
+        Self {
+            base,
+            keyless,
+            chat_path,
+        }
+    }
+}
