@@ -167,7 +167,12 @@ mod tests {
     fn wrong_values_are_named() {
         let body = json!({"reroute_target": "nowhere", "route_selection_enabled": "yes",
             "history_retention_days": -1, "snapshot_persist_interval_seconds": "soon"});
-        insta::assert_snapshot!(read(&body).1.join("\n"), @r"");
+        insta::assert_snapshot!(read(&body).1.join("\n"), @r#"
+        route_selection_enabled: must be true or false, not "yes"
+        reroute_target: must be "pool" or "fallbacks"
+        history_retention_days: must be a whole number from 1 to 3650, not -1
+        snapshot_persist_interval_seconds: must be a whole number from 1 to 86400, not "soon"
+        "#);
     }
 
     #[test]

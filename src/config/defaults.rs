@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use super::catalog::Network;
 
+/// TCP port of inference, admin API and dashboard.
+pub const PORT: u16 = 8_080;
 /// UDP port of gossip.
 pub const GOSSIP_PORT: u16 = 10_101;
 /// TCP port of the node-to-node RPC.

@@ -293,7 +293,7 @@ mod tests {
     fn derived_ids_are_the_same_in_every_life_and_differ_by_provider() {
         assert_eq!(
             derived_id("openai", "main"),
-            "c7f4a5de-0000-0000-0000-000000000000"
+            "c99d53fc-6781-5940-a34a-7efb074d8e7f"
         );
         assert_ne!(derived_id("openai", "main"), derived_id("groq", "main"));
     }

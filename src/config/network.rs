@@ -11,22 +11,12 @@ use super::defaults;
 use super::reader::Object;
 
 /// What `network_config` says; defaults where it says nothing.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct NetworkConfig {
     /// Without a trailing slash.
     pub base_url: Option<Uri>,
     pub network: Network,
     pub retry: RetryPolicy,
-}
-
-impl Default for NetworkConfig {
-    fn default() -> Self {
-        Self {
-            base_url: None,
-            network: defaults::network(),
-            retry: RetryPolicy::default(),
-        }
-    }
 }
 
 /// Headers that the gateway itself sets: an extra one would break the call.

@@ -165,10 +165,6 @@ struct Custom {
 }
 
 impl Custom {
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "reading a block ends with finishing it"
-    )]
     fn read(block: Object<'_, '_>) -> Self {
         let named = block.text("base_provider_type");
         let base = named.and_then(builtin::find);

@@ -299,7 +299,7 @@ impl<'r, 'v> Object<'r, 'v> {
     /// Fields of Bifrost's that this version does not act on: accepted with a warning.
     pub fn without_effect(&self, fields: &[&'static str]) {
         for field in fields {
-            if self.get(field).is_some() {
+            if self.get(field).is_some_and(|value| !is_nothing(value)) {
                 self.warn(field, "accepted, but this version does not act on it");
             }
         }
@@ -319,6 +319,13 @@ impl<'r, 'v> Object<'r, 'v> {
             }
         }
     }
+}
+
+/// `false`, and what is empty, ask for nothing.
+fn is_nothing(value: &Value) -> bool {
+    let empty_list = value.as_array().is_some_and(Vec::is_empty);
+    let empty_object = value.as_object().is_some_and(Map::is_empty);
+    value.as_bool() == Some(false) || empty_list || empty_object
 }
 
 /// A day: no wait or timeout is meant to be longer.

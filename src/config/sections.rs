@@ -167,10 +167,6 @@ pub const RESOURCES: &[&str] = &[
 const OPERATIONS: &[&str] = &["View", "Create", "Update", "Delete"];
 
 /// Reads `cluster_config`.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reading a block ends with finishing it"
-)]
 pub(crate) fn cluster(block: Object<'_, '_>) -> ClusterConfig {
     let default = ClusterConfig::default();
     if block.text("type").is_some_and(|kind| kind != "mesh") {
@@ -211,7 +207,7 @@ pub(crate) fn cluster(block: Object<'_, '_>) -> ClusterConfig {
     ));
     let previous = block.items("previous_secrets").unwrap_or_default();
     let config = ClusterConfig {
-        enabled: block.bool("enabled").unwrap_or(true),
+        enabled: block.bool("enabled").unwrap_or(false),
         node_id: text("node_id"),
         region: text("region"),
         peers,
@@ -281,10 +277,6 @@ fn discovered(block: &Object<'_, '_>, gossip_port: u16) -> Vec<String> {
 }
 
 /// Reads `client`.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reading a block ends with finishing it"
-)]
 pub(crate) fn client(block: Object<'_, '_>) -> ClientConfig {
     let default = ClientConfig::default();
     let config = ClientConfig {
@@ -359,10 +351,6 @@ fn rules(block: &Object<'_, '_>) -> ClientRules {
 }
 
 /// Reads `auth_config`. `None` where the admin API is open to whoever may reach it.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reading a block ends with finishing it"
-)]
 pub(crate) fn auth(block: Object<'_, '_>) -> Option<AdminAuth> {
     let name = block.text("admin_username").filter(|name| !name.is_empty());
     let api_keys: Vec<ApiKey> = block
@@ -410,11 +398,6 @@ pub(crate) fn auth(block: Object<'_, '_>) -> Option<AdminAuth> {
     block.finish();
     enabled.then_some(AdminAuth { user, api_keys })
 }
-
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "reading a block ends with finishing it"
-)]
 fn api_key(block: Object<'_, '_>) -> Option<ApiKey> {
     let name = block.text("name").unwrap_or_default().to_owned();
     let value = block.secret("value");

@@ -7,10 +7,9 @@ use super::{Fault, signed, unsigned};
 
 /// One life of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Random: a node that lost its disk is a new raft node.
+pub(super) struct Identity {
     pub raft_id: u64,
-    /// Greater than in every life before: the wall clock, or one more than the last.
+    /// The wall clock, or one more than the last.
     pub generation: u64,
 }
 

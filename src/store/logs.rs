@@ -132,9 +132,16 @@ const MAX_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub(super) struct Logs {
     reader: Mutex<Connection>,
-    queue: Option<SyncSender<RequestLog>>,
-    writer: Option<JoinHandle<()>>,
+    queue: SyncSender<Message>,
+    writer: Mutex<Option<JoinHandle<()>>>,
     state: Arc<State>,
+}
+
+/// What the writer thread is told.
+#[derive(Debug)]
+enum Message {
+    Keep(Box<RequestLog>),
+    End,
 }
 
 #[derive(Debug, Default)]
@@ -159,18 +166,18 @@ impl Logs {
         };
         let reader = Connection::open(path)
             .map_err(|error| StoreError(format!("{} cannot be opened: {error}", path.display())))?;
-        let (queue, records) = mpsc::sync_channel(QUEUE);
+        let (queue, messages) = mpsc::sync_channel(QUEUE);
         let state = Arc::new(State::default());
         let shared = Arc::clone(&state);
         let retention = Duration::from_secs(u64::from(retention_days) * 86_400);
         let thread = thread::Builder::new()
             .name("request-log".to_owned())
-            .spawn(move || write_all(writer, &records, &shared, retention))
+            .spawn(move || write_all(writer, &messages, &shared, retention))
             .map_err(|error| StoreError(format!("cannot start the log writer: {error}")))?;
         Ok(Self {
             reader: Mutex::new(reader),
-            queue: Some(queue),
-            writer: Some(thread),
+            queue,
+            writer: Mutex::new(Some(thread)),
             state,
         })
     }
@@ -178,6 +185,20 @@ impl Logs {
     pub(super) fn broken(&self) -> Option<String> {
         let broken = self.state.broken.lock();
         broken.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the writer once everything queued is written.
+    pub(super) fn close(&self) {
+        let writer = self
+            .writer
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(writer) = writer {
+            // Either fails only if the thread panicked, which it reported itself.
+            drop(self.queue.send(Message::End));
+            drop(writer.join());
+        }
     }
 
     fn read<T>(
@@ -191,23 +212,15 @@ impl Logs {
 }
 
 impl Drop for Logs {
-    /// Everything queued is written before the store is gone.
     fn drop(&mut self) {
-        drop(self.queue.take());
-        if let Some(writer) = self.writer.take() {
-            // A panic there was reported by its own thread.
-            drop(writer.join());
-        }
+        self.close();
     }
 }
 
 impl Store {
     /// Keeps a record soon. Never blocks: a full queue drops and counts.
     pub fn log(&self, log: RequestLog) {
-        let Some(queue) = &self.logs.queue else {
-            return;
-        };
-        match queue.try_send(log) {
+        match self.logs.queue.try_send(Message::Keep(Box::new(log))) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 self.logs.state.dropped.fetch_add(1, Ordering::Relaxed);
@@ -298,20 +311,18 @@ fn list(connection: &Connection, query: &LogQuery) -> Result<LogPage, Fault> {
     Ok(page)
 }
 
-/// The writer thread: gathers what is queued, one transaction a batch, until the store is dropped.
+/// The writer thread: gathers what is queued, one transaction a batch, until it is told to end.
 fn write_all(
     mut connection: Connection,
-    records: &Receiver<RequestLog>,
+    queue: &Receiver<Message>,
     state: &State,
     retention: Duration,
 ) {
     let mut pruned: Option<Instant> = None;
-    loop {
-        let batch = match records.recv_timeout(PRUNE_EVERY) {
-            Ok(first) => gather(first, records),
-            Err(RecvTimeoutError::Timeout) => Vec::new(),
-            Err(RecvTimeoutError::Disconnected) => return,
-        };
+    let mut goes_on = true;
+    while goes_on {
+        let mut batch = Vec::new();
+        goes_on = gather(queue, &mut batch);
         let mut done = insert(&mut connection, &batch);
         if done.is_ok() && pruned.is_none_or(|at| at.elapsed() >= PRUNE_EVERY) {
             pruned = Some(Instant::now());
@@ -332,16 +343,22 @@ fn write_all(
     }
 }
 
-fn gather(first: RequestLog, records: &Receiver<RequestLog>) -> Vec<RequestLog> {
-    let until = Instant::now() + GATHER;
-    let mut batch = vec![first];
+/// Waits for a record, then a moment for more of them. False when there will be no more.
+fn gather(queue: &Receiver<Message>, batch: &mut Vec<RequestLog>) -> bool {
+    let mut until = Instant::now() + PRUNE_EVERY;
     while batch.len() < BATCH {
-        match records.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(record) => batch.push(record),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Message::Keep(record)) => {
+                if batch.is_empty() {
+                    until = Instant::now() + GATHER;
+                }
+                batch.push(*record);
+            }
+            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) => return true,
         }
     }
-    batch
+    true
 }
 
 fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault> {

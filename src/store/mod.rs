@@ -21,10 +21,10 @@ use holdline_core::time::WallMs;
 use rusqlite::{Connection, Transaction};
 use rusqlite_migration::{M, Migrations};
 
-pub use identity::Identity;
 pub use logs::{LogPage, LogQuery, RequestLog};
 
-use crate::config::Secret;
+use crate::config::{Config, Secret};
+use identity::Identity;
 use logs::Logs;
 use seal::Seal;
 
@@ -39,6 +39,18 @@ pub struct StoreOptions {
     pub time_scale: f64,
     /// `client.log_retention_days`.
     pub log_retention_days: u32,
+}
+
+impl StoreOptions {
+    /// As the config says, for a node that lives `time_scale` times faster than the wall clock.
+    #[must_use]
+    pub fn of(config: &Config, time_scale: f64) -> Self {
+        Self {
+            encryption_key: config.encryption_key.clone(),
+            time_scale,
+            log_retention_days: config.client.log_retention_days,
+        }
+    }
 }
 
 impl Default for StoreOptions {
@@ -69,17 +81,8 @@ pub struct Store {
 #[error("{0}")]
 pub struct StoreError(pub String);
 
-/// Whether the last write was kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Health {
-    /// It was.
-    Ok,
-    /// It was not: the node serves on, and forgets what it could not keep when it restarts.
-    Degraded(String),
-}
-
 impl Store {
-    /// Opens the folder, making what is missing. Begins a new life of the node: see [`Identity`].
+    /// Opens the folder, making what is missing. Begins a new life of the node: see [`Store::generation`].
     ///
     /// # Errors
     /// In one line that names the file and what to do: no directory, not writable, used by another node,
@@ -103,20 +106,29 @@ impl Store {
         })
     }
 
-    /// Who this node is to its raft group, and in which life.
+    /// Random, drawn once per data folder: a node that lost its disk is a new raft node.
     #[must_use]
-    pub const fn identity(&self) -> Identity {
-        self.identity
+    pub const fn raft_id(&self) -> u64 {
+        self.identity.raft_id
     }
 
-    /// Whether what happens is being kept.
+    /// Of this life of the node: greater than in every life before.
     #[must_use]
-    pub fn health(&self) -> Health {
+    pub const fn generation(&self) -> u64 {
+        self.identity.generation
+    }
+
+    /// Why the last write was not kept, if it was not: the node serves on, and what it could not keep is
+    /// gone when it restarts.
+    #[must_use]
+    pub fn health(&self) -> Option<String> {
         let broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        match broken.as_ref().cloned().or_else(|| self.logs.broken()) {
-            Some(reason) => Health::Degraded(reason),
-            None => Health::Ok,
-        }
+        broken.as_ref().cloned().or_else(|| self.logs.broken())
+    }
+
+    /// Writes what is queued. The store can be read and written afterwards, but takes no more logs.
+    pub fn close(&self) {
+        self.logs.close();
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
