@@ -1,4 +1,4 @@
-//! Checks on the tree itself: which crate may use which, what must be documented.
+//! Checks on the tree itself: which crate may use which, what must be documented, how long a file may be.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,23 +22,41 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
             "openraft",
             "rusqlite",
             "holdline-cluster",
+            "holdline-chaos",
             "holdline",
         ],
     ),
     // Talks to nodes, not to callers, providers or the database.
-    ("holdline-cluster", &["axum", "rusqlite", "holdline"]),
+    (
+        "holdline-cluster",
+        &[
+            "axum",
+            "hyper",
+            "reqwest",
+            "rusqlite",
+            "holdline-chaos",
+            "holdline",
+        ],
+    ),
     // Sees nodes only as processes and HTTP.
     (
         "holdline-chaos",
         &["holdline", "holdline-core", "holdline-cluster"],
     ),
+    // Only the cluster crate gossips and elects.
+    ("holdline", &["chitchat", "openraft", "bincode"]),
 ];
 
 /// Keys that must stand in every clippy.toml, because clippy reads only the nearest one.
 const CLIPPY_SHARED: &[&str] = &[
     "allow-unwrap-in-tests = true",
     "allow-print-in-tests = true",
+    "too-many-lines-threshold = 70",
+    "excessive-nesting-threshold = 6",
 ];
+
+/// Longer files have more than one idea.
+const LONGEST_FILE_LINES: usize = 600;
 
 #[test]
 fn arrows_point_down() {
@@ -81,6 +99,18 @@ fn files_say_what_they_are() {
 }
 
 #[test]
+fn files_have_one_idea() {
+    for file in rust_files() {
+        let lines = fs::read_to_string(&file).unwrap().lines().count();
+        assert!(
+            lines <= LONGEST_FILE_LINES,
+            "{} has {lines} lines",
+            file.display()
+        );
+    }
+}
+
+#[test]
 fn clippy_configs_agree() {
     for config in ["clippy.toml", "core/clippy.toml", "cluster/clippy.toml"] {
         let text = fs::read_to_string(root().join(config)).unwrap();
@@ -90,16 +120,92 @@ fn clippy_configs_agree() {
     }
 }
 
+#[test]
+fn sql_stands_in_the_store_only() {
+    for file in rust_files() {
+        let inside = file.strip_prefix(root()).unwrap();
+        let text = fs::read_to_string(&file).unwrap();
+        let speaks = text.contains("use rusqlite");
+        assert!(
+            !speaks || inside.starts_with("src/store"),
+            "{} speaks SQL",
+            inside.display()
+        );
+    }
+}
+
+#[test]
+fn every_path_is_documented() {
+    let paths = fs::read_to_string(root().join("src/api/paths.rs")).unwrap();
+    let documented = fs::read_to_string(root().join("docs/api.md")).unwrap();
+    let literals = paths
+        .lines()
+        .filter_map(|line| line.split_once("&str = \"")?.1.split('"').next());
+    let mut seen = 0;
+    for path in literals.filter(|p| p.len() > 1 && *p != "/api/") {
+        assert!(
+            documented.contains(path),
+            "docs/api.md does not mention {path}"
+        );
+        seen += 1;
+    }
+    assert!(seen > 5, "no paths found in src/api/paths.rs");
+}
+
+#[test]
+fn every_make_target_in_the_readme_exists() {
+    let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut seen = 0;
+    for named in readme.split("make ").skip(1) {
+        let target: String = named
+            .chars()
+            .take_while(|c| c.is_ascii_lowercase() || *c == '-')
+            .collect();
+        let in_code = named.starts_with(&target)
+            && named[target.len()..].starts_with(['`', '\n', ' '])
+            && readme.contains(&format!("`make {target}"));
+        if in_code && !target.is_empty() {
+            assert!(
+                makefile
+                    .lines()
+                    .any(|line| line.starts_with(&format!("{target}:"))),
+                "README names `make {target}`, which the Makefile lacks"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen > 1, "README names no make target");
+}
+
+#[test]
+fn every_failure_class_has_a_recorded_answer() {
+    let rows = fs::read_to_string(root().join("tests/fixtures/provider-errors.jsonl")).unwrap();
+    // These come from our own clock and callers, never from a provider's answer.
+    let own = ["timeout", "cancelled"];
+    for class in holdline_core::failure::FailureClass::ALL {
+        let mark = format!("\"{}\"", class.as_str());
+        assert!(
+            own.contains(&class.as_str()) || rows.contains(&mark),
+            "no recorded answer is {mark}"
+        );
+    }
+}
+
 fn rust_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for dir in ["core", "cluster", "chaos", "src", "tests"] {
+    for dir in ["core", "cluster", "chaos", "src", "tests", "benches"] {
         collect(&root().join(dir), &mut files);
     }
+    assert!(files.len() > 50, "the tree was not found");
     files
 }
 
 fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return;
+    };
+    for entry in entries {
         let path = entry.unwrap().path();
         if path.is_dir() {
             collect(&path, files);

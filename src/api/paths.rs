@@ -12,3 +12,9 @@ pub const READY: &str = "/ready";
 pub const METRICS: &str = "/metrics";
 /// Start of the admin API.
 pub const ADMIN_PREFIX: &str = "/api/";
+/// The held-key view.
+pub const CONDITIONS: &str = "/api/adaptive-routing/conditions";
+/// Release by hand.
+pub const CONDITIONS_CLEAR: &str = "/api/adaptive-routing/conditions/clear";
+/// The cluster as a node sees it.
+pub const CLUSTER_STATUS: &str = "/api/cluster/status";

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use holdline_core::holds::Subject;
 use holdline_core::ids::{KeyId, ProviderId};
 use holdline_core::routing::View;
 
@@ -22,6 +23,13 @@ impl Live {
     #[must_use]
     pub fn provider(&self, id: &ProviderId) -> Option<&Arc<Provider>> {
         self.catalog.providers.get(id)
+    }
+
+    /// Whether this is about a key as it is configured at present.
+    #[must_use]
+    pub fn has(&self, subject: &Subject) -> bool {
+        self.key(&subject.provider, &subject.key)
+            .is_some_and(|key| key.spec.fingerprint == subject.fingerprint)
     }
 
     /// A configured key.

@@ -159,8 +159,9 @@ impl Ledger {
         true
     }
 
-    /// Releases by hand: no memory is kept. Returns the releasing records, one per held subject.
-    pub fn release(&mut self, what: &Selector, wall: WallMs, now: Mono) -> Vec<Record> {
+    /// The records that release by hand, one per held subject; no memory is kept. Not applied: the
+    /// caller makes them durable first, then merges them.
+    pub fn releases(&mut self, what: &Selector, wall: WallMs) -> Vec<Record> {
         let held: Vec<Subject> = self
             .rows
             .iter()
@@ -170,20 +171,29 @@ impl Ledger {
         held.into_iter()
             .map(|subject| {
                 let stamp = self.clock.tick(wall);
-                let record = Record {
-                    subject,
-                    register: Register {
-                        release: stamp,
-                        seq: 0,
-                        body: Body::Free { memory: None },
-                        stamp,
-                    },
-                    details: self.details(wall),
+                let register = Register {
+                    release: stamp,
+                    seq: 0,
+                    body: Body::Free { memory: None },
+                    stamp,
                 };
-                self.put(record.clone(), 0, now);
-                record
+                let details = self.details(wall);
+                Record {
+                    subject,
+                    register,
+                    details,
+                }
             })
             .collect()
+    }
+
+    /// Releases by hand, at once. Returns the releasing records.
+    pub fn release(&mut self, what: &Selector, wall: WallMs, now: Mono) -> Vec<Record> {
+        let records = self.releases(what, wall);
+        for record in &records {
+            self.put(record.clone(), 0, now);
+        }
+        records
     }
 
     /// A stamp for other replicated data (documents), from the same clock.

@@ -165,6 +165,14 @@ pub struct Incoming {
     pub age_ms: u64,
 }
 
+impl Incoming {
+    /// A record made this instant.
+    #[must_use]
+    pub const fn fresh(record: Record) -> Self {
+        Self { record, age_ms: 0 }
+    }
+}
+
 impl Register {
     /// The state of a subject that nobody ever refused.
     pub const NEVER: Self = Self {
