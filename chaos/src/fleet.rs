@@ -101,15 +101,17 @@ impl Fleet {
             .filter(|node| node.state() == NodeState::Running)
     }
 
-    /// The regions, with their nodes' ids.
+    /// The regions and their nodes' ids, both in the order of the nodes.
     #[must_use]
-    pub fn regions(&self) -> BTreeMap<String, Vec<String>> {
-        let mut regions: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    pub fn regions(&self) -> Vec<(String, Vec<String>)> {
+        let mut regions: Vec<(String, Vec<String>)> = Vec::new();
         for node in &self.nodes {
-            regions
-                .entry(node.spec().region.clone())
-                .or_default()
-                .push(node.id().to_owned());
+            match regions.last_mut() {
+                Some((region, ids)) if *region == node.spec().region => {
+                    ids.push(node.id().to_owned());
+                }
+                _ => regions.push((node.spec().region.clone(), vec![node.id().to_owned()])),
+            }
         }
         regions
     }

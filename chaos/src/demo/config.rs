@@ -2,8 +2,6 @@
 
 use serde_json::{Value, json};
 
-use crate::mock::Mock;
-
 /// What the demo's traffic asks for.
 pub const MODEL: &str = "openai/gpt-4o";
 
@@ -37,12 +35,13 @@ pub const KEYS: [DemoKey; 3] = [
     },
 ];
 
-/// The config file: `openai` with three keys, `spare` with one.
-pub(super) fn of(mock: &Mock) -> Value {
+/// The config file: `openai` with three keys, `spare` with one, both at the mock.
+#[must_use]
+pub fn config_file(mock_url: &str) -> Value {
     let key = |id: &str, secret: &str| json!({ "id": id, "name": id, "value": secret, "models": ["*"], "weight": 1 });
     let network = |provider: &str| {
         json!({
-            "base_url": mock.provider_url(provider),
+            "base_url": format!("{mock_url}/{provider}"),
             "max_retries": 2,
             "retry_backoff_initial": 50,
             "retry_backoff_max": 500,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use config::{DemoKey, KEYS, MODEL};
+pub use config::{DemoKey, KEYS, MODEL, config_file};
 pub use screen::say;
 pub use stage::Stage;
 

@@ -45,7 +45,7 @@ impl Stage {
             regions: demo.regions,
             ports: ports.clone(),
             time_scale: demo.time_scale,
-            config: config::of(&mock),
+            config: config::config_file(&mock.url()),
             secret: secret(&dir)?,
             dir,
         })?;
