@@ -1,6 +1,6 @@
 //! The node's part in the raft group of its region: the one place where the group is wired in.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -74,7 +74,7 @@ pub(crate) async fn run(node: Arc<Node>) {
         region: node.options.region.to_string(),
         snapshot_interval: node.options.snapshot_interval.clone(),
         members: members.subscribe(),
-        wire: Arc::new(Wiring(Arc::clone(&node))),
+        wire: Arc::new(Wiring(Arc::downgrade(&node))),
         state: Arc::clone(&node.state),
         store: Arc::clone(&node.store),
     };
@@ -129,8 +129,9 @@ fn region_members(node: &Node, roster: &Roster) -> Vec<RegionMember> {
     [own].into_iter().chain(others).collect()
 }
 
-/// Raft over the sealed RPC, addresses taken from gossip at the moment of the call.
-struct Wiring(Arc<Node>);
+/// Raft over the sealed RPC, addresses taken from gossip at the moment of the call. The node owns the
+/// group, so the group must not own the node.
+struct Wiring(Weak<Node>);
 
 #[async_trait]
 impl RaftWire for Wiring {
@@ -140,16 +141,16 @@ impl RaftWire for Wiring {
         request: Vec<u8>,
         within: Duration,
     ) -> Result<Vec<u8>, WireError> {
-        let roster = self.0.roster();
-        let Some(peer) = roster.by_raft_id(raft_id) else {
-            return Err(WireError::Unreachable(raft_id));
-        };
+        let unreachable = WireError::Unreachable(raft_id);
+        let node = self.0.upgrade().ok_or(unreachable.clone())?;
+        let roster = node.roster();
+        let peer = roster.by_raft_id(raft_id).ok_or(unreachable)?;
         let request = Request::Raft {
             to: raft_id,
             message: request,
         };
         let target = target(peer);
-        let calls = &self.0.calls;
+        let calls = &node.calls;
         match calls.call(&target, Purpose::Raft, &request, within).await {
             Ok(AnswerBody::Raft(answer)) => Ok(answer),
             Ok(

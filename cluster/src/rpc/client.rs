@@ -116,7 +116,7 @@ impl Calls {
             .map_err(|error| CallError::Refused(error.to_string()))?;
         let asked = timeout(within, self.ask(target, purpose, &question)).await;
         let result = asked.unwrap_or(Err(CallError::Late));
-        self.note_link(&target.node_id, &result);
+        self.note_link(&target.node_id, purpose, &result);
         match result? {
             AnswerBody::Refused(why) => Err(CallError::Refused(why)),
             body @ (AnswerBody::Done
@@ -228,9 +228,11 @@ impl Calls {
         }
     }
 
-    fn note_link(&self, node: &NodeId, result: &Result<AnswerBody, CallError>) {
+    fn note_link(&self, node: &NodeId, purpose: Purpose, result: &Result<AnswerBody, CallError>) {
         let link = match result {
             Ok(_) => RpcLink::Ok,
+            // Raft gives up far too early to tell.
+            Err(_) if purpose == Purpose::Raft => return,
             Err(CallError::Unreachable(_) | CallError::Late) => RpcLink::Unreachable,
             Err(CallError::Refused(_)) => RpcLink::Refused,
         };

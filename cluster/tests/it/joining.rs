@@ -1,0 +1,70 @@
+//! Who starts gets the table, from the right one.
+
+use holdline_cluster::RestoredFrom;
+use holdline_core::ids::NodeId;
+
+use crate::support::{Node, all_hold, eventually, fleet, start_all};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_joiner_gets_the_table_of_its_leader() {
+    let mut nodes = fleet(3);
+    start_all(&mut nodes).await;
+    for number in 0..500 {
+        nodes[1].hold(&format!("k-{number}"));
+    }
+    nodes[1].write("settings", "{}");
+    all_hold(&nodes, "k-499").await;
+    eventually("east has a leader", || {
+        let leaders = nodes[1].handle().status().leaders;
+        leaders.contains_key("east")
+    })
+    .await;
+    let leader: NodeId = nodes[1].handle().status().leaders["east"].clone();
+
+    let mut joiner = Node::new("n9", "east", &[&nodes[1]]);
+    joiner.start().await;
+    let restored = joiner.ready().await;
+    assert_eq!(restored.from, RestoredFrom::Leader(leader));
+    assert_eq!((restored.held, joiner.table.held().len()), (500, 500));
+    assert_eq!(joiner.table.read("settings").unwrap(), "{}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_seeds_are_silent_runs_on_its_store() {
+    let mut nodes = fleet(2);
+    start_all(&mut nodes).await;
+    nodes[0].hold("k-a");
+    all_hold(&nodes, "k-a").await;
+    eventually("it is saved", || nodes[0].disk.held() == 1).await;
+    for node in &mut nodes {
+        node.kill();
+    }
+    nodes[0].start().await;
+    let restored = nodes[0].ready().await;
+    assert_eq!((restored.from, restored.held), (RestoredFrom::Store, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_first_node_starts_with_nothing() {
+    let mut node = Node::new("n0", "east", &[]);
+    node.start().await;
+    let restored = node.ready().await;
+    assert_eq!((restored.from, restored.held), (RestoredFrom::Nothing, 0));
+}
+
+/// Each has something in its store that the other lacks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_start_together_have_everything_when_they_are_ready() {
+    let mut nodes = fleet(2);
+    for (node, key) in nodes.iter_mut().zip(["k-a", "k-b"]) {
+        node.start().await;
+        node.ready().await;
+        node.hold(key);
+        eventually("it is saved", || node.disk.held() == 1).await;
+        node.kill();
+    }
+    start_all(&mut nodes).await;
+    for node in &nodes {
+        assert_eq!(node.table.held(), ["k-a", "k-b"]);
+    }
+}
