@@ -1,4 +1,10 @@
 //! HTTP handlers, thin: parse, call, answer. Every path stands once in [`paths`].
 
+pub mod error;
+pub mod gateway;
 pub mod health;
+pub mod metrics;
+pub mod models;
 pub mod paths;
+
+pub use gateway::Gateway;

@@ -1,1 +1,324 @@
-//! One request from its bytes to its answer: admit, plan, walk, call, account.
+//! One request's way: admitted, planned, walked through its attempts, answered, accounted for.
+//!
+//! No decision is made here: `core::routing::plan` plans, [`Walk`] says what comes next, and
+//! `core::failure` says what an answer means. [`call`] is the only place that sends to a provider.
+
+mod account;
+mod admit;
+mod call;
+mod course;
+mod decode;
+mod edit;
+mod failed;
+mod opening;
+mod relay;
+mod sse;
+mod upstream;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde::Serialize;
+
+use holdline_core::failure::FailureClass;
+use holdline_core::routing;
+use holdline_core::routing::plan::PlanError;
+use holdline_core::time::WallMs;
+use holdline_core::walk::{Ending, Limits, Walk};
+
+use account::{Closing, Told};
+use admit::Inbound;
+use call::Reply;
+use course::{Course, Next};
+use failed::{Failed, Late};
+use relay::Relay;
+use upstream::Upstream;
+
+use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
+use crate::node::Node;
+use crate::providers::openai;
+use crate::server::Body;
+
+/// Serves inference.
+#[derive(Debug)]
+pub struct Pipeline {
+    node: Arc<Node>,
+    upstream: Upstream,
+}
+
+impl Pipeline {
+    /// For one node.
+    #[must_use]
+    pub fn new(node: Arc<Node>) -> Self {
+        Self {
+            node,
+            upstream: Upstream::new(),
+        }
+    }
+
+    /// `POST /v1/chat/completions`. Dropping the future is the caller leaving.
+    pub async fn chat(&self, request: Request<Incoming>) -> Response<Body> {
+        let arrived = (Instant::now(), self.node.clock.wall());
+        let (head, body) = request.into_parts();
+        let id = admit::request_id(&head.headers);
+        let mut response = match self.admit(&head.headers, body, &id, arrived).await {
+            Ok(course) => Box::pin(run(course, &self.upstream)).await,
+            Err(refusal) => {
+                let kind = refusal.extra_fields.error_type;
+                let took = arrived.0.elapsed();
+                self.node
+                    .metrics
+                    .request(refusal.status_code, kind, false, took);
+                refusal.into_response()
+            }
+        };
+        if let Ok(id) = HeaderValue::try_from(id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
+    }
+
+    async fn admit(
+        &self,
+        headers: &HeaderMap,
+        body: Incoming,
+        id: &str,
+        arrived: (Instant, WallMs),
+    ) -> Result<Course, ApiError> {
+        let live = Arc::clone(&self.node.live());
+        let inbound = Inbound::read(headers, body, &live.catalog, arrived.0).await?;
+        let now = self.node.clock.now();
+        // The body may have taken its time: plan with what is known by then.
+        let live = self.node.live();
+        let plan = routing::plan::plan(&live.view, &inbound.facts, &mut rand::rng(), now)
+            .map_err(|error| unplanned(&error))?;
+        let limits = Limits {
+            max_attempts: live.catalog.client.max_attempts_per_request,
+        };
+        let walk = Walk::new(plan, limits);
+        let node = Arc::clone(&self.node);
+        Ok(Course::new(node, inbound, id.to_owned(), arrived, walk))
+    }
+}
+
+fn unplanned(error: &PlanError) -> ApiError {
+    let (status, kind, param) = match error {
+        PlanError::UnknownModel(_) => (StatusCode::NOT_FOUND, "caller_model_unknown", "model"),
+        PlanError::UnknownProvider(_) => (StatusCode::BAD_REQUEST, "caller_model_unknown", "model"),
+        PlanError::NoKeyServes { .. } => (
+            StatusCode::BAD_REQUEST,
+            "caller_model_not_available",
+            "model",
+        ),
+        PlanError::UnknownPin { header, .. } => {
+            (StatusCode::BAD_REQUEST, "caller_invalid_request", *header)
+        }
+    };
+    let mut refusal = ApiError::new(status, "invalid_request_error", kind, error.to_string());
+    refusal.error.param = Some(param.to_owned());
+    refusal
+}
+
+/// Walks a request to its end.
+async fn run(mut course: Course, upstream: &Upstream) -> Response<Body> {
+    let mut failures = Vec::new();
+    loop {
+        match course.next() {
+            Next::Call => match call::call(&course, upstream).await {
+                Ok(Reply::Whole { headers, body }) => return served(course, headers, &body),
+                Ok(Reply::Stream(mut opened)) => {
+                    course.settle_served();
+                    let headers = std::mem::take(&mut opened.headers);
+                    return streamed(headers, Relay::new(course, *opened));
+                }
+                Err(failed) => {
+                    course.settle_failed(&failed.answer, failed.failure.retry_after_ms);
+                    course.observe(Some(failed.failure.clone()));
+                    failures.push(ToldFailure {
+                        error: failure_told(&course, &failed),
+                        failed,
+                    });
+                }
+            },
+            Next::Wait(wait) => {
+                if !sleep(wait, course.inbound.deadline).await {
+                    let failed = Failed::late(Late::Caller, Duration::ZERO);
+                    let error = failure_told(&course, &failed);
+                    return refused(course, ToldFailure { failed, error });
+                }
+            }
+            Next::Gone => {
+                let failed = Failed::misconfigured("it was deleted in this moment");
+                let error = failure_told(&course, &failed);
+                return refused(course, ToldFailure { failed, error });
+            }
+            Next::Done(ending) => return ended(course, ending, failures),
+        }
+    }
+}
+
+/// True when the wait is over, false when the caller's deadline comes first.
+async fn sleep(wait: Duration, deadline: Option<Instant>) -> bool {
+    let until = Instant::now() + wait;
+    match deadline.filter(|deadline| *deadline < until) {
+        Some(deadline) => {
+            tokio::time::sleep_until(deadline.into()).await;
+            false
+        }
+        None => {
+            tokio::time::sleep_until(until.into()).await;
+            true
+        }
+    }
+}
+
+fn served(mut course: Course, headers: HeaderMap, body: &[u8]) -> Response<Body> {
+    course.usage = openai::usage(body);
+    course.served();
+    course.end(&Closing::SERVED);
+    let body = opening::with_extra_fields(body, &extra_fields(&course));
+    let mut response = Response::new(Body::from(body));
+    *response.headers_mut() = headers;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}
+
+fn streamed(headers: HeaderMap, relay: Relay) -> Response<Body> {
+    let mut response = Response::new(Body::stream(relay));
+    let all = response.headers_mut();
+    *all = headers;
+    all.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    all.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    // Proxies in front (nginx) would collect the events otherwise.
+    all.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+fn ended(mut course: Course, ending: Ending, mut failures: Vec<ToldFailure>) -> Response<Body> {
+    let mut of = |attempt: u32| {
+        let index = usize::try_from(attempt).unwrap_or(usize::MAX);
+        (index < failures.len()).then(|| failures.swap_remove(index))
+    };
+    match ending {
+        Ending::Failed { attempt } => match of(attempt) {
+            Some(failed) => refused(course, failed),
+            None => nothing_to_call(course),
+        },
+        Ending::CredentialsExhausted { attempt } => {
+            let mut error = ApiError::new(
+                StatusCode::BAD_GATEWAY,
+                "upstream_credentials_exhausted",
+                "provider_credentials_exhausted",
+                "the provider refused every configured key: the gateway's own keys need attention, not the caller's",
+            );
+            error.error.code = Some("upstream_credentials_exhausted".to_owned());
+            let told = of(attempt).map(|f| f.error.extra_fields);
+            *error.extra_fields = ErrorExtra {
+                error_type: error.extra_fields.error_type,
+                retry_after_ms: None,
+                ..told.map_or_else(|| course.error_extra(), |told| *told)
+            };
+            let class = error.extra_fields.failure_class;
+            finish(&mut course, error, class, HeaderMap::new())
+        }
+        Ending::Served | Ending::NothingToCall => nothing_to_call(course),
+    }
+}
+
+fn nothing_to_call(mut course: Course) -> Response<Body> {
+    let mut error = ApiError::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "no_route",
+        "bifrost_internal",
+        "no provider of this request can be called: see its log record for what was skipped and why",
+    );
+    error.is_bifrost_error = true;
+    finish(&mut course, error, None, HeaderMap::new())
+}
+
+/// A failed attempt and its error, told while it is known where the attempt went.
+struct ToldFailure {
+    failed: Failed,
+    error: ApiError,
+}
+
+fn refused(mut course: Course, told: ToldFailure) -> Response<Body> {
+    let ToldFailure { failed, mut error } = told;
+    error.status_code = call::client_status(error.status_code).as_u16();
+    error.extra_fields.latency = Some(course.latency_ms());
+    finish(
+        &mut course,
+        error,
+        Some(failed.failure.class),
+        *failed.headers,
+    )
+}
+
+fn finish(
+    course: &mut Course,
+    error: ApiError,
+    class: Option<FailureClass>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    course.end(&Closing {
+        status: error.status_code,
+        failure: Some(Told {
+            class,
+            error_type: error.extra_fields.error_type,
+        }),
+    });
+    let mut response = error.into_response();
+    for (name, value) in headers {
+        if let Some(name) = name.filter(|n| !response.headers().contains_key(n)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+/// A failed attempt as the client hears of it.
+fn failure_told(course: &Course, failed: &Failed) -> ApiError {
+    let failure = &failed.failure;
+    ApiError {
+        is_bifrost_error: false,
+        status_code: failure.status,
+        error: ErrorBody::clone(&failed.error),
+        extra_fields: Box::new(ErrorExtra {
+            error_type: error_type(failure.class, failure.status),
+            failure_class: Some(failure.class),
+            retry_after_ms: failure.retry_after_ms,
+            ..course.error_extra()
+        }),
+    }
+}
+
+/// `extra_fields` of a served request, as JSON.
+fn extra_fields(course: &Course) -> Vec<u8> {
+    #[derive(Serialize)]
+    struct Extra<'a> {
+        request_type: &'static str,
+        provider: &'a str,
+        original_model_requested: &'a str,
+        resolved_model_used: &'a str,
+        routing_info: Option<RoutingInfo>,
+        latency: u64,
+        chunk_index: u32,
+        number_of_retries: usize,
+    }
+    let flight = course.flight.as_ref();
+    let extra = Extra {
+        request_type: course.request_type(),
+        provider: flight.map_or("", |f| f.attempt.provider.as_str()),
+        original_model_requested: &course.inbound.body.model,
+        resolved_model_used: flight.map_or("", |f| f.upstream_model()),
+        routing_info: course.routing_info(),
+        latency: course.latency_ms(),
+        chunk_index: 0,
+        number_of_retries: course.walk.attempts().len().saturating_sub(1),
+    };
+    serde_json::to_vec(&extra).expect("it holds only strings and numbers")
+}

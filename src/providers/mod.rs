@@ -1,1 +1,4 @@
-//! Wire mapping of providers, and nothing else: no retry, routing or key choice.
+//! Wire mapping of each dialect: addresses, headers, what an event of a stream is. No retries, no
+//! routing, no choice of keys.
+
+pub mod openai;

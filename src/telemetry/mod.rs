@@ -1,5 +1,9 @@
 //! What people see of a node: metrics and its own log.
 
-/// Prometheus metrics of one node.
-#[derive(Debug, Default)]
-pub struct Metrics {}
+mod log;
+mod metrics;
+mod scrape;
+
+pub use log::{LogFormat, start_log};
+pub use metrics::Metrics;
+pub use scrape::scrape;

@@ -1,0 +1,99 @@
+//! The front door: sends inference to the pipeline and everything else to the admin router.
+//!
+//! A hyper service, not an axum router: inference passes no middleware.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use axum::Router;
+use http::header::{ALLOW, CONTENT_TYPE, HOST};
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use hyper::service::Service;
+use tower_service::Service as _;
+
+use super::error::ApiError;
+use super::{models, paths};
+use crate::node::Node;
+use crate::pipeline::Pipeline;
+use crate::server::Body;
+
+/// Serves everything that a node serves over HTTP.
+#[derive(Clone, Debug)]
+pub struct Gateway(Arc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    node: Arc<Node>,
+    pipeline: Pipeline,
+    router: Router,
+}
+
+impl Gateway {
+    /// `router` serves `/health`, `/ready`, `/metrics` and `/api/*`.
+    #[must_use]
+    pub fn new(node: Arc<Node>, router: Router) -> Self {
+        Self(Arc::new(Parts {
+            pipeline: Pipeline::new(Arc::clone(&node)),
+            node,
+            router,
+        }))
+    }
+
+    async fn route(self, request: Request<Incoming>) -> Response<Body> {
+        let parts = &*self.0;
+        if request.headers().get_all(HOST).iter().nth(1).is_some() {
+            let refusal =
+                ApiError::caller(StatusCode::BAD_REQUEST, "the request has two Host headers");
+            return refusal.into_response();
+        }
+        let path = request.uri().path();
+        match (path, request.method()) {
+            (paths::CHAT_COMPLETIONS, &Method::POST) => parts.pipeline.chat(request).await,
+            (paths::CHAT_COMPLETIONS, _) => wrong_method("POST"),
+            (paths::MODELS, &Method::GET) => {
+                models::list(&parts.node.live().catalog, request.uri().query())
+            }
+            (paths::MODELS, _) => wrong_method("GET"),
+            ("/", &Method::GET | &Method::HEAD) => root(),
+            ("/", _) => wrong_method("GET, HEAD"),
+            (paths::HEALTH | paths::READY | paths::METRICS, _) => parts.routed(request).await,
+            _ if path.starts_with(paths::ADMIN_PREFIX) => parts.routed(request).await,
+            _ => ApiError::not_found(path).into_response(),
+        }
+    }
+}
+
+impl Parts {
+    async fn routed(&self, request: Request<Incoming>) -> Response<Body> {
+        let Ok(response) = self.router.clone().call(request).await;
+        response.map(Body::Router)
+    }
+}
+
+fn root() -> Response<Body> {
+    let mut response = Response::new(Body::from("Holdline is running.\n"));
+    let text = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, text);
+    response
+}
+
+fn wrong_method(allowed: &'static str) -> Response<Body> {
+    let mut response = ApiError::wrong_method(allowed).into_response();
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+impl Service<Request<Incoming>> for Gateway {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let gateway = self.clone();
+        Box::pin(async move { Ok(gateway.route(request).await) })
+    }
+}

@@ -1,0 +1,313 @@
+//! Who asks for what: headers and body of a chat request, read and bounded before anything is decided.
+
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http_body_util::BodyExt;
+use hyper::body::{Body as HttpBody, Incoming};
+
+use holdline_core::ids::{KeyId, ModelId, ProviderId};
+use holdline_core::routing::{Pin, RequestFacts, Target};
+
+use super::edit::{ChatBody, EditError};
+use crate::api::error::ApiError;
+use crate::config::{Catalog, Secret};
+
+/// Longest `x-request-id` that is taken over.
+const MAX_ID: usize = 128;
+
+/// Longest pin that is looked up.
+const MAX_PIN: usize = 256;
+
+/// A body that does not arrive within this time is given up.
+const BODY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Prefix of the headers that go up under the name behind it.
+const EXTRA_HEADER: &str = "x-bf-eh-";
+
+/// What callers may not set at a provider: credentials, hop-by-hop headers, the gateway's own.
+const NEVER_EXTRA: [&str; 16] = [
+    "accept-encoding",
+    "api-key",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-api-key",
+];
+
+/// A chat request, admitted.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    /// The body, to be edited.
+    pub(super) body: ChatBody,
+    /// For planning.
+    pub(super) facts: RequestFacts,
+    /// The caller's own key.
+    pub(super) direct_key: Option<Secret>,
+    /// When the caller wants no answer any more.
+    pub(super) deadline: Option<Instant>,
+    /// What the caller wants the provider to be told.
+    pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+/// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one.
+pub(super) fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get("x-request-id").and_then(|v| v.to_str().ok());
+    given
+        .filter(|id| {
+            !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic())
+        })
+        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+}
+
+impl Inbound {
+    /// Reads the request, or says what to change about it.
+    pub(super) async fn read(
+        headers: &HeaderMap,
+        body: Incoming,
+        catalog: &Catalog,
+        arrived: Instant,
+    ) -> Result<Self, ApiError> {
+        for name in &catalog.client.required_headers {
+            if !headers.contains_key(name.as_str()) {
+                return Err(bad(format!(
+                    "the header {name} is required here and was not sent"
+                )));
+            }
+        }
+        let bytes = read_body(body, catalog.client.max_body_bytes).await?;
+        Self::parse(headers, bytes, catalog, arrived)
+    }
+
+    fn parse(
+        headers: &HeaderMap,
+        bytes: Bytes,
+        catalog: &Catalog,
+        arrived: Instant,
+    ) -> Result<Self, ApiError> {
+        let body = ChatBody::parse(bytes).map_err(refused_body)?;
+        let target = split(&body.model, catalog);
+        if target.model.as_str().trim().is_empty() {
+            return Err(bad(
+                "`model` names a provider but no model: send \"provider/model\"",
+            ));
+        }
+        let fallbacks = body.fallbacks.iter().map(|name| split(name, catalog));
+        let fallbacks = fallbacks.filter(|t| !t.model.as_str().is_empty()).collect();
+        let direct_key = direct_key(headers, catalog, &target)?;
+        Ok(Self {
+            facts: RequestFacts {
+                target,
+                fallbacks,
+                pin: pin(headers)?,
+                direct_key: direct_key.is_some(),
+            },
+            direct_key,
+            deadline: deadline(headers, arrived)?,
+            extra_headers: extra_headers(headers),
+            body,
+        })
+    }
+}
+
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::caller(StatusCode::BAD_REQUEST, message)
+}
+
+fn refused_body(error: EditError) -> ApiError {
+    let mut refusal = bad(error.to_string());
+    refusal.error.param = match error {
+        EditError::NoModel | EditError::BadModel => Some("model".to_owned()),
+        EditError::BadStream => Some("stream".to_owned()),
+        EditError::NotJson(_)
+        | EditError::NotAnObject
+        | EditError::TooDeep
+        | EditError::TooManyCuts => None,
+    };
+    refusal
+}
+
+/// The body, unless it is too large: then it is not read to its end.
+async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
+    let too_large = || {
+        ApiError::caller(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!(
+                "the body is larger than {} MB: send less, or raise `client.max_request_body_size_mb`",
+                limit >> 20
+            ),
+        )
+    };
+    let stated = body.size_hint().lower();
+    if stated > limit as u64 {
+        discard(&mut body).await;
+        return Err(too_large());
+    }
+    let until = tokio::time::Instant::now() + BODY_TIMEOUT;
+    let mut whole = BytesMut::new();
+    let mut only = Bytes::new();
+    loop {
+        let frame = tokio::time::timeout_at(until, body.frame())
+            .await
+            .map_err(|_| {
+                ApiError::caller(
+                    StatusCode::REQUEST_TIMEOUT,
+                    "the body did not arrive in time",
+                )
+            })?;
+        let Some(frame) = frame else { break };
+        let frame = frame.map_err(|_| bad("the body ended early or is badly framed"))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        if only.len() + whole.len() + data.len() > limit {
+            discard(&mut body).await;
+            return Err(too_large());
+        }
+        if whole.is_empty() && only.is_empty() {
+            only = data;
+            continue;
+        }
+        if whole.is_empty() {
+            let stated = usize::try_from(stated).unwrap_or(0);
+            whole.reserve(stated.max(only.len() + data.len()));
+            whole.extend_from_slice(&std::mem::take(&mut only));
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(if whole.is_empty() {
+        only
+    } else {
+        whole.freeze()
+    })
+}
+
+/// Reads on for a little while, so that ordinary clients, which listen only once they have sent all, hear
+/// the refusal instead of a reset connection.
+async fn discard(body: &mut Incoming) {
+    const ENOUGH_BYTES: usize = 16 << 20;
+    const ENOUGH_TIME: Duration = Duration::from_secs(3);
+    let reading = async {
+        let mut read = 0;
+        while let Some(Ok(frame)) = body.frame().await {
+            read += frame.data_ref().map_or(0, Bytes::len);
+            if read > ENOUGH_BYTES {
+                break;
+            }
+        }
+    };
+    // Late or not, the refusal is what is answered.
+    let _ = tokio::time::timeout(ENOUGH_TIME, reading).await;
+}
+
+/// Splits at the first slash, and only behind a configured provider: other slashes belong to the model.
+fn split(name: &str, catalog: &Catalog) -> Target {
+    let name = name.trim();
+    match name.split_once('/') {
+        Some((provider, model)) if catalog.providers.contains_key(provider) => Target {
+            provider: Some(ProviderId::from(provider)),
+            model: ModelId::from(model),
+        },
+        Some(_) | None => Target {
+            provider: None,
+            model: ModelId::from(name),
+        },
+    }
+}
+
+fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
+    let read = |name: &'static str| -> Result<Option<String>, ApiError> {
+        let Some(value) = headers.get(name) else {
+            return Ok(None);
+        };
+        let text = value.to_str().ok().map(str::trim);
+        let text = text.filter(|t| !t.is_empty() && t.len() <= MAX_PIN);
+        text.map(|t| Some(t.to_owned()))
+            .ok_or_else(|| bad(format!("{name} must be a key's id or name in plain text")))
+    };
+    if let Some(id) = read("x-bf-api-key-id")? {
+        return Ok(Some(Pin::Id(KeyId::from(id))));
+    }
+    Ok(read("x-bf-api-key")?.map(Pin::Name))
+}
+
+/// The key that the caller brings, where it asks for that and may.
+fn direct_key(
+    headers: &HeaderMap,
+    catalog: &Catalog,
+    target: &Target,
+) -> Result<Option<Secret>, ApiError> {
+    let asked = headers
+        .get("x-bf-direct-key")
+        .is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"true"));
+    if !asked || !catalog.client.allow_direct_keys {
+        return Ok(None);
+    }
+    if catalog.client.direct_keys_need_named_provider && target.provider.is_none() {
+        return Ok(None);
+    }
+    let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
+    let bearer = text(AUTHORIZATION).and_then(|v| {
+        let (scheme, key) = v.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
+    });
+    let candidates = [
+        bearer,
+        text(HeaderName::from_static("x-api-key")),
+        text(HeaderName::from_static("x-goog-api-key")),
+    ];
+    let is_virtual = |key: &str| {
+        key.get(..6)
+            .is_some_and(|p| p.eq_ignore_ascii_case("sk-bf-"))
+    };
+    let key = candidates
+        .into_iter()
+        .flatten()
+        .find(|key| !key.is_empty() && !is_virtual(key));
+    key.map(|key| Some(Secret::from(key.to_owned()))).ok_or_else(|| {
+        bad("x-bf-direct-key is set, but neither Authorization nor x-api-key has a provider key")
+    })
+}
+
+fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, ApiError> {
+    let Some(value) = headers.get("x-bf-request-timeout-ms") else {
+        return Ok(None);
+    };
+    let ms = value
+        .to_str()
+        .ok()
+        .and_then(|v| v.trim().parse::<u32>().ok());
+    match ms {
+        Some(ms @ 1..) => Ok(Some(arrived + Duration::from_millis(ms.into()))),
+        Some(0) | None => Err(bad(
+            "x-bf-request-timeout-ms must be a whole number of milliseconds above 0",
+        )),
+    }
+}
+
+fn extra_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+    let wanted = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(EXTRA_HEADER)?;
+        let is_ours = name.starts_with("x-bf-") || name.starts_with("proxy-");
+        if is_ours || name.contains("api-key") || NEVER_EXTRA.contains(&name) {
+            return None;
+        }
+        Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value.clone()))
+    });
+    wanted.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,275 @@
+//! One call to a provider: sent, awaited within its limits, read. Never retried here, never judged
+//! beyond what it was: an answer, the start of a stream, or a failure.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, InvalidHeaderValue, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use memchr::memmem;
+use tokio::time::Instant;
+
+use super::course::{Course, Flight};
+use super::decode::Decoder;
+use super::failed::{Failed, Judge, Late};
+use super::opening::{self, Opened};
+use super::upstream::Upstream;
+use crate::config::{Dialect, Secret};
+use crate::providers::openai;
+
+/// The largest answer that is taken from a provider.
+const MAX_ANSWER_BYTES: usize = 128 << 20;
+
+/// The largest error body that is read: more is cut.
+const MAX_ERROR_BYTES: usize = 64 << 10;
+
+/// A served attempt.
+pub(super) enum Reply {
+    /// As a whole.
+    Whole { headers: HeaderMap, body: Bytes },
+    /// A stream whose first real output is here.
+    Stream(Box<Opened>),
+}
+
+/// When an attempt must be over, by whose clock.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub(super) providers: Instant,
+    /// What the trail calls it.
+    pub(super) label: &'static str,
+    pub(super) callers: Option<Instant>,
+}
+
+impl Limit {
+    /// Waits for the work, or says whose clock ran out.
+    pub(super) async fn race<T>(self, work: impl Future<Output = T>) -> Result<T, Late> {
+        let (at, late) = match self.callers {
+            Some(callers) if callers <= self.providers => (callers, Late::Caller),
+            Some(_) | None => (self.providers, Late::Provider(self.label)),
+        };
+        tokio::time::timeout_at(at, work).await.map_err(|_| late)
+    }
+}
+
+/// Makes the attempt that was launched last.
+pub(super) async fn call(course: &Course, upstream: &Upstream) -> Result<Reply, Failed> {
+    let flight = course.flight.as_ref().expect("a call follows a launch");
+    if flight.provider.dialect == Dialect::Other {
+        return Err(Failed::not_spoken(flight.provider.id.as_str()));
+    }
+    let network = &flight.provider.network;
+    let judge = Judge::of(course, flight);
+    let request = request(course, flight, &judge)?;
+    let start = Instant::now();
+    let limit = Limit {
+        providers: start + network.request_timeout,
+        label: "request_timed_out",
+        callers: course.inbound.deadline.map(Instant::from_std),
+    };
+    let response = limit
+        .race(upstream.send(network, request))
+        .await
+        .map_err(|late| Failed::late(late, network.request_timeout))?
+        .map_err(|error| Failed::transport(&error))?;
+    if !response.status().is_success() {
+        return Err(refused(response, limit, &judge).await);
+    }
+    if course.inbound.body.stream && is_event_stream(response.headers()) {
+        let opened = opening::open(flight, response, limit, start, judge).await?;
+        return Ok(Reply::Stream(Box::new(opened)));
+    }
+    whole(flight, response, limit, &judge).await
+}
+
+fn request(
+    course: &Course,
+    flight: &Flight,
+    judge: &Judge,
+) -> Result<Request<Full<Bytes>>, Failed> {
+    let base = flight
+        .key
+        .as_ref()
+        .and_then(|k| k.base_url.as_ref())
+        .unwrap_or(&flight.provider.base_url);
+    let uri = openai::endpoint(base, &flight.provider.chat_path)
+        .map_err(|_| Failed::misconfigured("the provider's base URL has no host"))?;
+    let body = course.inbound.body.for_upstream(flight.upstream_model());
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    *request.uri_mut() = uri;
+    *request.version_mut() = Version::HTTP_11;
+    let headers = request.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let accepted = if course.inbound.body.stream {
+        "text/event-stream"
+    } else {
+        "application/json"
+    };
+    headers.insert(ACCEPT, HeaderValue::from_static(accepted));
+    let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(product));
+    for (name, value) in &flight.provider.network.extra_headers {
+        headers.insert(name, value.clone());
+    }
+    for (name, value) in &course.inbound.extra_headers {
+        headers.insert(name, value.clone());
+    }
+    match authorization(judge.secret.as_ref()) {
+        Some(Ok(value)) => {
+            headers.insert(AUTHORIZATION, value);
+        }
+        Some(Err(_)) => {
+            return Err(Failed::misconfigured(
+                "the key's value cannot stand in a header",
+            ));
+        }
+        None => {}
+    }
+    Ok(request)
+}
+
+fn authorization(secret: Option<&Secret>) -> Option<Result<HeaderValue, InvalidHeaderValue>> {
+    let secret = secret.filter(|s| !s.expose().is_empty())?;
+    let value = HeaderValue::try_from(format!("Bearer {}", secret.expose()));
+    Some(value.map(|mut value| {
+        value.set_sensitive(true);
+        value
+    }))
+}
+
+async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> Failed {
+    let (head, body) = response.into_parts();
+    let mut decoder = Decoder::of(&head.headers);
+    // An error body that does not come is no reason to forget the status.
+    let patience = Limit {
+        providers: limit.providers.min(Instant::now() + Duration::from_secs(5)),
+        ..limit
+    };
+    let read = patience
+        .race(read(body, &mut decoder, MAX_ERROR_BYTES, true))
+        .await;
+    let body = match read {
+        Ok(Ok(body)) => body,
+        Ok(Err(_)) | Err(Late::Provider(_)) => Bytes::new(),
+        Err(late @ Late::Caller) => return Failed::late(late, Duration::ZERO),
+    };
+    judge.answer(head.status.as_u16(), &head.headers, &body)
+}
+
+async fn whole(
+    flight: &Flight,
+    response: Response<Incoming>,
+    limit: Limit,
+    judge: &Judge,
+) -> Result<Reply, Failed> {
+    let (head, body) = response.into_parts();
+    let mut decoder = Decoder::of(&head.headers);
+    let timeout = flight.provider.network.request_timeout;
+    let body = limit
+        .race(read(body, &mut decoder, MAX_ANSWER_BYTES, false))
+        .await
+        .map_err(|late| Failed::late(late, timeout))?
+        .map_err(Failed::broken)?;
+    if let Some(failed) = judge.error_in(&head.headers, &body) {
+        return Err(failed);
+    }
+    if !body.trim_ascii().starts_with(b"{") {
+        return Err(Failed::broken(
+            "the provider's answer is no JSON object".to_owned(),
+        ));
+    }
+    Ok(Reply::Whole {
+        headers: answer_headers(&head.headers, judge),
+        body,
+    })
+}
+
+/// The whole body; over the limit it is cut or refused.
+async fn read(
+    mut body: Incoming,
+    decoder: &mut Decoder,
+    limit: usize,
+    cut: bool,
+) -> Result<Bytes, String> {
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| "the provider cut the answer off".to_owned())?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        let data = decoder
+            .decode(data)
+            .map_err(|e| format!("the answer cannot be unpacked: {e}"))?;
+        if all.len() + data.len() > limit {
+            if cut {
+                all.extend_from_slice(&data[..limit - all.len()]);
+                break;
+            }
+            return Err(format!(
+                "the provider's answer is larger than {} MB",
+                limit >> 20
+            ));
+        }
+        all.extend_from_slice(&data);
+    }
+    Ok(all.freeze())
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok());
+    kind.is_none_or(|kind| {
+        let kind = kind.trim_start().to_ascii_lowercase();
+        !kind.starts_with("application/json") && !kind.starts_with("text/html")
+    })
+}
+
+/// The provider's headers that a client may see: no transfer, no cookies, nothing with a credential.
+pub(super) fn answer_headers(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
+    const DROPPED: [&str; 22] = [
+        "alt-svc",
+        "api-key",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-connection",
+        "retry-after",
+        "server",
+        "set-cookie",
+        "strict-transport-security",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "www-authenticate",
+        "x-api-key",
+        "x-request-id",
+    ];
+    let secret = judge.secret.as_ref().map(|s| s.expose().as_bytes());
+    let is_clean = |value: &HeaderValue| {
+        let repeats = |s: &[u8]| !s.is_empty() && memmem::find(value.as_bytes(), s).is_some();
+        !secret.is_some_and(repeats)
+    };
+    let passing = headers
+        .iter()
+        .filter(|(name, value)| !DROPPED.contains(&name.as_str()) && is_clean(value));
+    let mut passed = HeaderMap::with_capacity(headers.len());
+    for (name, value) in passing {
+        passed.append(name.clone(), value.clone());
+    }
+    passed
+}
+
+/// Statuses that a provider may not give a client: informational ones and nonsense.
+pub(super) fn client_status(status: u16) -> StatusCode {
+    match StatusCode::from_u16(status) {
+        Ok(status) if status.as_u16() >= 400 => status,
+        Ok(_) | Err(_) => StatusCode::BAD_GATEWAY,
+    }
+}

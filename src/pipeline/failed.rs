@@ -1,0 +1,264 @@
+//! A failed attempt: what it was, what it means for holds and for the walk, what the client is told.
+
+use std::error::Error;
+use std::time::Duration;
+
+use http::HeaderMap;
+use hyper_util::client::legacy;
+
+use holdline_core::failure::{self, Facts, FailureClass, Headers, stated_wait_ms};
+use holdline_core::holds::{Answer, Refusal};
+use holdline_core::ids::ProviderId;
+use holdline_core::walk::Failure;
+
+use super::call;
+use super::course::{Course, Flight};
+use super::upstream::Forbidden;
+use crate::api::error::ErrorBody;
+use crate::config::Secret;
+use crate::node::Clock;
+
+/// Whose clock ran out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Ours, for the provider: what the trail calls it.
+    Provider(&'static str),
+    /// The caller's own.
+    Caller,
+}
+
+/// A failed attempt.
+#[derive(Clone, Debug)]
+pub(super) struct Failed {
+    /// For the walk.
+    pub(super) failure: Failure,
+    /// For holds.
+    pub(super) answer: Answer,
+    /// For the client: scrubbed.
+    pub(super) error: Box<ErrorBody>,
+    /// Of the provider, for the client.
+    pub(super) headers: Box<HeaderMap>,
+}
+
+/// Judges what a provider says, and knows what must not come back in its words.
+#[derive(Clone, Debug)]
+pub(super) struct Judge {
+    provider: ProviderId,
+    /// What was sent.
+    pub(super) secret: Option<Secret>,
+    moderation_holds: bool,
+    clock: Clock,
+}
+
+impl Judge {
+    pub(super) fn of(course: &Course, flight: &Flight) -> Self {
+        let secret = if flight.attempt.direct_key {
+            course.inbound.direct_key.clone()
+        } else {
+            flight.key.as_ref().map(|k| k.value.clone())
+        };
+        Self {
+            provider: flight.attempt.provider.clone(),
+            secret,
+            moderation_holds: course.node.live().catalog.client.moderation_403_holds,
+            clock: course.node.clock,
+        }
+    }
+
+    /// An answer with an error status.
+    pub(super) fn answer(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
+        let facts = Facts::from_answer(self.provider.as_str(), status, read_headers(headers), body);
+        self.judge(&facts, call::answer_headers(headers, self))
+    }
+
+    /// The error in an event of a stream or in the body of a 200, if it is one.
+    pub(super) fn error_in(&self, headers: &HeaderMap, data: &[u8]) -> Option<Failed> {
+        if !crate::providers::openai::may_be_error(data) {
+            return None;
+        }
+        let facts = Facts::from_event(self.provider.as_str(), read_headers(headers), data)?;
+        Some(self.judge(&facts, call::answer_headers(headers, self)))
+    }
+
+    fn judge(&self, facts: &Facts, headers: HeaderMap) -> Failed {
+        let verdict = failure::classify(facts);
+        let sent: Vec<&str> = self.secret.iter().map(Secret::expose).collect();
+        let words = failure::words(facts, &sent);
+        let stated_ms = stated_wait_ms(facts, self.clock.wall());
+        let may_hold = !verdict.moderation || self.moderation_holds;
+        let answer = match verdict.class.reason().filter(|_| may_hold) {
+            Some(reason) => Answer::Refused(Refusal {
+                reason,
+                stated_ms,
+                words: words.clone(),
+                status: facts.status,
+            }),
+            None if verdict.class == FailureClass::CallerFault => Answer::CallerFault,
+            None => Answer::Inconclusive,
+        };
+        let clean = |text: &Option<String>| {
+            let scrubbed = text.as_deref().map(|t| failure::words::scrub(t, &sent));
+            scrubbed.filter(|t| !t.is_empty())
+        };
+        let message = if words.is_empty() {
+            format!(
+                "the provider answered with status {} and no words",
+                facts.status
+            )
+        } else {
+            words
+        };
+        Failed {
+            failure: Failure {
+                class: verdict.class,
+                status: facts.status,
+                label: failure::label(verdict.class, Some(facts)),
+                retry_after_ms: stated_ms,
+                callers_deadline: false,
+            },
+            answer,
+            error: Box::new(ErrorBody {
+                kind: clean(&facts.kind),
+                code: clean(&facts.code),
+                message,
+                param: clean(&facts.param),
+            }),
+            headers: Box::new(headers),
+        }
+    }
+}
+
+fn read_headers(headers: &HeaderMap) -> Headers<'_> {
+    let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+    Headers {
+        content_type: text("content-type"),
+        retry_after: text("retry-after"),
+        retry_after_ms: text("retry-after-ms"),
+        amzn_error_type: text("x-amzn-errortype"),
+        exception_type: None,
+    }
+}
+
+impl Failed {
+    /// A limit ran out.
+    pub(super) fn late(late: Late, limit: Duration) -> Self {
+        let (label, message) = match late {
+            Late::Provider("ttft_timeout") => (
+                "ttft_timeout",
+                "the provider sent no output within `ttft_timeout_in_seconds`".to_owned(),
+            ),
+            Late::Provider("stream_idle_timeout") => (
+                "stream_idle_timeout",
+                format!(
+                    "the provider's stream was silent for {} s (`stream_idle_timeout_in_seconds`)",
+                    limit.as_secs()
+                ),
+            ),
+            Late::Provider(label) => (
+                label,
+                format!(
+                    "the provider did not answer within {} s (`default_request_timeout_in_seconds`)",
+                    limit.as_secs()
+                ),
+            ),
+            Late::Caller => (
+                "request_timed_out",
+                "the request's own limit, x-bf-request-timeout-ms, ran out".to_owned(),
+            ),
+        };
+        let answer = match late {
+            Late::Provider(_) => Answer::Inconclusive,
+            Late::Caller => Answer::Cancelled,
+        };
+        let mut failed = Self::ours(FailureClass::Timeout, 504, label, answer, message);
+        failed.failure.callers_deadline = late == Late::Caller;
+        failed
+    }
+
+    /// No connection, or one that broke before an answer.
+    pub(super) fn transport(error: &legacy::Error) -> Self {
+        if let Some(forbidden) = Forbidden::among(error) {
+            return Self::misconfigured(&forbidden.to_string());
+        }
+        let message = if error.is_connect() {
+            format!("the provider cannot be reached: {}", innermost(error))
+        } else {
+            format!(
+                "the provider broke the connection off: {}",
+                innermost(error)
+            )
+        };
+        Self::broken(message)
+    }
+
+    /// An answer that broke or cannot be read.
+    pub(super) fn broken(message: String) -> Self {
+        Self::ours(
+            FailureClass::Transient,
+            502,
+            "network_error",
+            Answer::Inconclusive,
+            message,
+        )
+    }
+
+    /// The configuration does not let the call be made: nothing is learnt of the key.
+    pub(super) fn misconfigured(message: &str) -> Self {
+        let message = format!("the provider cannot be called: {message}");
+        Self::ours(
+            FailureClass::Unknown,
+            502,
+            "not_callable",
+            Answer::Cancelled,
+            message,
+        )
+    }
+
+    /// The provider speaks a protocol that the gateway does not.
+    pub(super) fn not_spoken(provider: &str) -> Self {
+        let message = format!(
+            "the protocol of the provider \"{provider}\" is not spoken yet: use an OpenAI-compatible address as a custom provider"
+        );
+        Self::ours(
+            FailureClass::Unknown,
+            501,
+            "not_spoken",
+            Answer::Cancelled,
+            message,
+        )
+    }
+
+    fn ours(
+        class: FailureClass,
+        status: u16,
+        label: &str,
+        answer: Answer,
+        message: String,
+    ) -> Self {
+        Self {
+            failure: Failure {
+                class,
+                status,
+                label: label.to_owned(),
+                retry_after_ms: None,
+                callers_deadline: false,
+            },
+            answer,
+            error: Box::new(ErrorBody {
+                kind: Some(label.to_owned()),
+                message,
+                ..ErrorBody::default()
+            }),
+            headers: Box::default(),
+        }
+    }
+}
+
+/// The cause below all wrappers: those of libraries say nothing, and some print addresses.
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last.to_string()
+}

@@ -1,0 +1,165 @@
+//! The start of a stream, before the client hears of it: until its first real output an error is
+//! still recovered by another key or a fallback.
+//!
+//! What comes before the first real output is held back, up to [`MAX_EVENTS`] events or
+//! [`MAX_BYTES`]; a stream with more of it is committed all the same.
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::call::{Limit, answer_headers};
+use super::course::Flight;
+use super::decode::Decoder;
+use super::failed::{Failed, Judge};
+use super::sse::{Event, SseReader};
+use crate::providers::openai::{DONE, Seen};
+
+const MAX_EVENTS: usize = 64;
+const MAX_BYTES: usize = 256 << 10;
+
+/// A stream that is committed: its next bytes go to the client.
+pub(super) struct Opened {
+    /// For the client.
+    pub(super) headers: HeaderMap,
+    /// Events held back, in order, the first real output last.
+    pub(super) held_back: Vec<Event>,
+    pub(super) upstream: Incoming,
+    pub(super) reader: SseReader,
+    pub(super) decoder: Decoder,
+    pub(super) judge: Judge,
+    /// The provider has sent all.
+    pub(super) over: bool,
+}
+
+/// Reads a stream up to its first real output.
+pub(super) async fn open(
+    flight: &Flight,
+    response: Response<Incoming>,
+    limit: Limit,
+    start: Instant,
+    judge: Judge,
+) -> Result<Opened, Failed> {
+    let network = &flight.provider.network;
+    let (head, upstream) = response.into_parts();
+    let mut opened = Opened {
+        headers: answer_headers(&head.headers, &judge),
+        held_back: Vec::new(),
+        decoder: Decoder::of(&head.headers),
+        reader: SseReader::default(),
+        upstream,
+        judge,
+        over: false,
+    };
+    let first_token = network.first_token_timeout.map(|t| start + t);
+    let mut held_bytes = 0;
+    loop {
+        while let Some(event) = opened.next_event().map_err(Failed::broken)? {
+            if let Some(failed) = opened.judge.error_event(&event) {
+                return Err(failed);
+            }
+            let commits = event.data == DONE || Seen::read(&event.data).output;
+            held_bytes += event.wire.len();
+            opened.held_back.push(event);
+            if commits || opened.held_back.len() >= MAX_EVENTS || held_bytes >= MAX_BYTES {
+                return Ok(opened);
+            }
+        }
+        if opened.over {
+            let message = "the provider ended the stream before any output".to_owned();
+            return Err(Failed::broken(message));
+        }
+        let idle = Instant::now() + network.stream_idle_timeout;
+        let (providers, label) = match first_token {
+            Some(first) if first < idle => (first, "ttft_timeout"),
+            Some(_) | None => (idle, "stream_idle_timeout"),
+        };
+        let limit = Limit {
+            providers,
+            label,
+            callers: limit.callers,
+        };
+        let frame = limit.race(opened.upstream.frame()).await;
+        let frame = frame.map_err(|late| Failed::late(late, network.stream_idle_timeout))?;
+        match frame {
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    opened.take(data).map_err(Failed::broken)?;
+                }
+            }
+            Some(Err(_)) => {
+                let message = "the provider cut the stream off before any output".to_owned();
+                return Err(Failed::broken(message));
+            }
+            None => opened.over = true,
+        }
+    }
+}
+
+impl Opened {
+    /// Takes in what the socket brought.
+    pub(super) fn take(&mut self, data: Bytes) -> Result<(), String> {
+        let data = self.decoder.decode(data);
+        let data = data.map_err(|e| format!("the stream cannot be unpacked: {e}"))?;
+        self.reader.push(&data);
+        Ok(())
+    }
+
+    /// The next event that a client may see: keep-alives in data fields are none.
+    pub(super) fn next_event(&mut self) -> Result<Option<Event>, String> {
+        loop {
+            let event = match self.reader.next().map_err(|e| e.to_string())? {
+                None if self.over => self.reader.last(),
+                event => event,
+            };
+            let Some(event) = event else { return Ok(None) };
+            if event.data == DONE || event.data.trim_ascii_start().starts_with(b"{") {
+                return Ok(Some(event));
+            }
+        }
+    }
+}
+
+impl Judge {
+    /// The failure that an event tells of, if it does.
+    pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
+        self.error_in(&HeaderMap::new(), &event.data)
+    }
+}
+
+/// Puts `,"extra_fields":{…}` before the closing brace of an object.
+pub(super) fn with_extra_fields(object: &[u8], extra: &[u8]) -> Bytes {
+    const NAME: &[u8] = b"\"extra_fields\":";
+    let Some(brace) = memchr::memrchr(b'}', object) else {
+        return Bytes::copy_from_slice(object);
+    };
+    let (inside, end) = object.split_at(brace);
+    let is_empty = inside.trim_ascii() == b"{";
+    let mut out = BytesMut::with_capacity(object.len() + NAME.len() + extra.len() + 1);
+    out.extend_from_slice(inside);
+    if !is_empty {
+        out.extend_from_slice(b",");
+    }
+    out.extend_from_slice(NAME);
+    out.extend_from_slice(extra);
+    out.extend_from_slice(end);
+    out.freeze()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_fields_are_appended() {
+        let spliced = |text: &str| with_extra_fields(text.as_bytes(), b"{\"a\":1}");
+        assert_eq!(spliced(r#"{"x":{}}"#), r#"{"x":{},"extra_fields":{"a":1}}"#);
+        assert_eq!(
+            spliced("{\"x\":1 }\n"),
+            "{\"x\":1 ,\"extra_fields\":{\"a\":1}}\n"
+        );
+        assert_eq!(spliced("{ }"), r#"{ "extra_fields":{"a":1}}"#);
+    }
+}

@@ -1,0 +1,260 @@
+//! Reads server-sent events from bytes, however the network cut them.
+//!
+//! Lines may end in LF, CRLF or CR; comments and unknown fields are dropped; an event that the end of
+//! the stream cuts short of its blank line still counts if its line is whole. Bytes are never decoded:
+//! a character may be cut anywhere.
+
+use bytes::{Bytes, BytesMut};
+
+/// One event longer than this is an attack.
+const MAX_EVENT_BYTES: usize = 16 << 20;
+
+/// One event that has data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Event {
+    /// The data: lines joined by LF.
+    pub(super) data: Bytes,
+    /// Its `event:` name, where it has one.
+    pub(super) name: Option<Bytes>,
+    /// As it goes to the client, its blank line included.
+    pub(super) wire: Bytes,
+}
+
+/// An event grew beyond all reason.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event of the stream is longer than {MAX_EVENT_BYTES} bytes")]
+pub(super) struct TooLong;
+
+/// The reader's state between two reads of the socket.
+#[derive(Debug, Default)]
+pub(super) struct SseReader {
+    buffer: BytesMut,
+    /// Up to here `buffer` holds no end of an event.
+    scanned: usize,
+    started: bool,
+}
+
+impl SseReader {
+    /// Takes in what came.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+        const MARK: &[u8] = b"\xef\xbb\xbf";
+        if !self.started && self.buffer.len() >= MARK.len() {
+            self.started = true;
+            if self.buffer.starts_with(MARK) {
+                let _ = self.buffer.split_to(MARK.len());
+            }
+        }
+    }
+
+    /// The next whole event that has data.
+    pub(super) fn next(&mut self) -> Result<Option<Event>, TooLong> {
+        while let Some(end) = self.find_end() {
+            let block = self.buffer.split_to(end).freeze();
+            self.scanned = 0;
+            if let Some(event) = parse(&block) {
+                return Ok(Some(event));
+            }
+        }
+        if self.buffer.len() > MAX_EVENT_BYTES {
+            return Err(TooLong);
+        }
+        Ok(None)
+    }
+
+    /// What is left when the stream is over: an event without its blank line.
+    pub(super) fn last(&mut self) -> Option<Event> {
+        let rest = self.buffer.split().freeze();
+        if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
+            // A line cut in the middle: only a mark that is whole by itself is believed.
+            let start = memchr::memrchr2(b'\n', b'\r', &rest).map_or(0, |at| at + 1);
+            if rest[start..].trim_ascii() != b"data: [DONE]" && rest[start..] != *b"data:[DONE]" {
+                return parse(&rest.slice(..start));
+            }
+        }
+        parse(&rest)
+    }
+
+    /// Where the first event ends: behind two line ends in a row.
+    fn find_end(&mut self) -> Option<usize> {
+        let text = &self.buffer[..];
+        let mut at = self.scanned;
+        while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[at..]) {
+            let line_end = at + found;
+            let Some(after_first) = after_line_end(text, line_end) else {
+                break;
+            };
+            match text.get(after_first) {
+                None => {
+                    self.scanned = line_end;
+                    return None;
+                }
+                Some(b'\n' | b'\r') => {
+                    if let Some(end) = after_line_end(text, after_first) {
+                        return Some(end);
+                    }
+                    self.scanned = line_end;
+                    return None;
+                }
+                Some(_) => at = after_first,
+            }
+        }
+        self.scanned = at;
+        None
+    }
+}
+
+/// Behind the line end that starts at `at`; nothing while a CR may yet be half of a CRLF.
+fn after_line_end(text: &[u8], at: usize) -> Option<usize> {
+    match (text[at], text.get(at + 1)) {
+        (b'\r', Some(b'\n')) => Some(at + 2),
+        (b'\r', None) => None,
+        _ => Some(at + 1),
+    }
+}
+
+fn parse(block: &Bytes) -> Option<Event> {
+    if let Some(event) = parse_plain(block) {
+        return Some(event);
+    }
+    let (mut data, mut name): (Option<BytesMut>, Option<Bytes>) = (None, None);
+    for line in block.split(|b| *b == b'\n' || *b == b'\r') {
+        if let Some(value) = field(line, b"data") {
+            let joined = data.get_or_insert_default();
+            if !joined.is_empty() {
+                joined.extend_from_slice(b"\n");
+            }
+            joined.extend_from_slice(value);
+        } else if let Some(value) = field(line, b"event") {
+            name = Some(block.slice_ref(value));
+        }
+    }
+    let data = data?.freeze();
+    let mut wire = BytesMut::with_capacity(data.len() + 32);
+    if let Some(name) = &name {
+        wire.extend_from_slice(b"event: ");
+        wire.extend_from_slice(name);
+        wire.extend_from_slice(b"\n");
+    }
+    for line in data.split(|b| *b == b'\n') {
+        wire.extend_from_slice(b"data: ");
+        wire.extend_from_slice(line);
+        wire.extend_from_slice(b"\n");
+    }
+    wire.extend_from_slice(b"\n");
+    Some(Event {
+        data,
+        name,
+        wire: wire.freeze(),
+    })
+}
+
+/// The usual form, which needs no copy: one line `data: …` and its blank line, both with LF.
+fn parse_plain(block: &Bytes) -> Option<Event> {
+    let line = block.strip_prefix(b"data: ")?.strip_suffix(b"\n\n")?;
+    if memchr::memchr2(b'\n', b'\r', line).is_some() {
+        return None;
+    }
+    Some(Event {
+        data: block.slice_ref(line),
+        name: None,
+        wire: block.clone(),
+    })
+}
+
+/// The value of a line of this field, without the one blank that may stand before it.
+fn field<'a>(line: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let rest = line.strip_prefix(name)?;
+    let Some(value) = rest.strip_prefix(b":") else {
+        return rest.is_empty().then_some(rest);
+    };
+    Some(value.strip_prefix(b" ").unwrap_or(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(parts: &[&[u8]]) -> Vec<(Option<String>, String)> {
+        let text = |bytes: &Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        let mut reader = SseReader::default();
+        let mut events = Vec::new();
+        for part in parts {
+            reader.push(part);
+            while let Some(event) = reader.next().unwrap() {
+                events.push(event);
+            }
+        }
+        events.extend(reader.last());
+        events
+            .iter()
+            .map(|e| (e.name.as_ref().map(text), text(&e.data)))
+            .collect()
+    }
+
+    fn data(parts: &[&[u8]]) -> Vec<String> {
+        read(parts).into_iter().map(|(_, data)| data).collect()
+    }
+
+    #[test]
+    fn every_legal_way_to_write_events_is_read() {
+        let cases: [(&str, &[&str]); 9] = [
+            ("data: a\n\ndata: b\n\n", &["a", "b"]),
+            (": hi\n\n:\n\ndata: a\n\n", &["a"]),
+            (": hi\ndata: a\n\n", &["a"]),
+            ("data: a\r\n\r\ndata: b\r\n\r\n", &["a", "b"]),
+            ("data: a\r\rdata: b\r\r", &["a", "b"]),
+            ("data:a\n\n", &["a"]),
+            ("id: 7\nretry: 10\ndata: a\n\n", &["a"]),
+            ("data: a\ndata: b\n\n", &["a\nb"]),
+            ("\u{feff}data: a\n\ndata: b\n", &["a", "b"]),
+        ];
+        for (wire, expected) in cases {
+            assert_eq!(data(&[wire.as_bytes()]), expected, "{wire:?}");
+        }
+        let named = read(&[b"event: error\ndata: x\n\n"]);
+        assert_eq!(named, [(Some("error".to_owned()), "x".to_owned())]);
+    }
+
+    #[test]
+    fn a_line_cut_short_by_the_end_is_no_event() {
+        assert_eq!(data(&[b"data: a\n\ndata: {\"b\""]), ["a"]);
+        assert_eq!(data(&[b"data: a\n\ndata: [DONE]"]), ["a", "[DONE]"]);
+        assert_eq!(data(&[b"data: [DONE]\n"]), ["[DONE]"]);
+    }
+
+    #[test]
+    fn what_goes_to_the_client_is_in_the_usual_form() {
+        let mut reader = SseReader::default();
+        reader.push(b": c\r\nevent: x\r\ndata:a\r\ndata: b\r\n\r\ndata: plain\n\n");
+        let first = reader.next().unwrap().unwrap();
+        assert_eq!(first.wire, "event: x\ndata: a\ndata: b\n\n");
+        assert_eq!(reader.next().unwrap().unwrap().wire, "data: plain\n\n");
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let mut reader = SseReader::default();
+        reader.push(&vec![b'x'; MAX_EVENT_BYTES + 1]);
+        assert_eq!(reader.next(), Err(TooLong));
+    }
+
+    proptest! {
+        /// Cuts change nothing.
+        #[test]
+        fn cuts_change_nothing(
+            lines in prop::collection::vec("(data: ?[a-zé🦀]{0,4}|event: x|: c|)(\n|\r\n|\r)", 0..20),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        ) {
+            let text = lines.concat();
+            let mut places: Vec<usize> = cuts.iter().map(|c| c.index(text.len() + 1)).collect();
+            places.push(0);
+            places.push(text.len());
+            places.sort_unstable();
+            let parts: Vec<&[u8]> = places.windows(2).map(|w| &text.as_bytes()[w[0]..w[1]]).collect();
+            prop_assert_eq!(read(&parts), read(&[text.as_bytes()]));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Connections to providers: warm pools, `TCP_NODELAY`, TLS, and which addresses may be dialled.
+//!
+//! Link-local addresses (cloud metadata) are never dialled, private ones only where the provider's
+//! `allow_private_network` says so, loopback always. The address that is judged is the one that is
+//! dialled: a name is judged after it was resolved.
+
+mod guard;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+
+use crate::config::Network;
+
+pub(super) use guard::Forbidden;
+use guard::{GuardedConnector, GuardedResolver};
+
+type Pool = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
+
+/// Idle connections kept per host, whatever `max_conns_per_host` says.
+const MAX_IDLE: usize = 512;
+
+/// Pools with different settings. Settings change by hand only, so few are ever needed.
+const MAX_POOLS: usize = 64;
+
+/// All pools of a node.
+#[derive(Debug)]
+pub(super) struct Upstream {
+    tls: rustls::ClientConfig,
+    pools: ArcSwap<Vec<(PoolKey, Pool)>>,
+}
+
+/// What providers must agree on to share a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PoolKey {
+    connect_timeout: Duration,
+    keep_alive: Duration,
+    max_idle: usize,
+    allow_private_network: bool,
+}
+
+impl Upstream {
+    /// No connections yet.
+    pub(super) fn new() -> Self {
+        let roots = rustls::RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        };
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("ring speaks TLS 1.2 and 1.3")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Self {
+            tls,
+            pools: ArcSwap::default(),
+        }
+    }
+
+    /// Sends a request, on a warm connection where there is one.
+    pub(super) async fn send(
+        &self,
+        network: &Network,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Error> {
+        self.pool(network).request(request).await
+    }
+
+    fn pool(&self, network: &Network) -> Pool {
+        let key = PoolKey {
+            connect_timeout: network.connect_timeout,
+            keep_alive: network.keep_alive,
+            max_idle: network.max_connections.min(MAX_IDLE),
+            allow_private_network: network.allow_private_network,
+        };
+        let find = |pools: &[(PoolKey, Pool)]| {
+            let found = pools.iter().find(|(k, _)| *k == key);
+            found.map(|(_, pool)| pool.clone())
+        };
+        if let Some(pool) = find(&self.pools.load()) {
+            return pool;
+        }
+        let made = self.connect_with(key);
+        self.pools.rcu(|pools| {
+            let mut pools = Vec::clone(pools);
+            if find(&pools).is_none() {
+                if pools.len() == MAX_POOLS {
+                    pools.remove(0);
+                }
+                pools.push((key, made.clone()));
+            }
+            pools
+        });
+        find(&self.pools.load()).unwrap_or(made)
+    }
+
+    fn connect_with(&self, key: PoolKey) -> Pool {
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(self.tls.clone())
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector(key.connect_timeout, key.allow_private_network));
+        Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(key.keep_alive)
+            .pool_max_idle_per_host(key.max_idle)
+            .pool_timer(TokioTimer::new())
+            .build(connector)
+    }
+}
+
+fn connector(connect_timeout: Duration, allow_private_network: bool) -> GuardedConnector {
+    let resolver = GuardedResolver::new(allow_private_network);
+    let mut http = HttpConnector::new_with_resolver(resolver);
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(connect_timeout));
+    http.set_keepalive(Some(Duration::from_secs(30)));
+    GuardedConnector::new(http, allow_private_network)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Uri;
+    use tokio::net::TcpListener;
+    use tower_service::Service;
+
+    use super::*;
+
+    async fn dial(target: &str, allow_private: bool) -> Result<bool, String> {
+        let mut connector = connector(Duration::from_millis(300), allow_private);
+        let uri: Uri = target.parse().unwrap();
+        match connector.call(uri).await {
+            Ok(stream) => Ok(stream.inner().nodelay().unwrap()),
+            Err(error) => Err(Forbidden::among(&*error)
+                .map_or_else(|| format!("other: {error}"), |f| format!("forbidden: {f}"))),
+        }
+    }
+
+    #[tokio::test]
+    async fn sockets_do_not_wait_for_more_bytes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(dial(&format!("http://{address}"), false).await, Ok(true));
+        let named = format!("http://localhost:{}", address.port());
+        assert_eq!(dial(&named, false).await, Ok(true));
+    }
+
+    #[tokio::test]
+    async fn forbidden_addresses_are_not_dialled() {
+        let never = [
+            "http://169.254.169.254/latest",
+            "http://[::ffff:169.254.169.254]:80",
+            "http://[fe80::1]",
+        ];
+        for target in never {
+            for allow in [false, true] {
+                let refused = dial(target, allow).await.unwrap_err();
+                assert!(refused.starts_with("forbidden"), "{target}: {refused}");
+            }
+        }
+        for target in [
+            "http://10.255.255.1:9",
+            "http://192.168.255.1:9",
+            "http://[fd00::1]:9",
+        ] {
+            let refused = dial(target, false).await.unwrap_err();
+            assert!(
+                refused.contains("allow_private_network"),
+                "{target}: {refused}"
+            );
+            let allowed = dial(target, true).await;
+            assert!(
+                !format!("{allowed:?}").contains("forbidden"),
+                "{target}: {allowed:?}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn providers_with_the_same_settings_share_a_pool() {
+        let upstream = Upstream::new();
+        let network = Network::default();
+        let _ = (upstream.pool(&network), upstream.pool(&network));
+        assert_eq!(upstream.pools.load().len(), 1);
+        for seconds in 1..200 {
+            upstream.pool(&Network {
+                connect_timeout: Duration::from_secs(seconds),
+                ..Network::default()
+            });
+        }
+        assert_eq!(upstream.pools.load().len(), MAX_POOLS);
+    }
+}

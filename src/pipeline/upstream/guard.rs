@@ -1,0 +1,165 @@
+//! Which addresses may be dialled, judged on what is dialled.
+
+use std::fmt;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use http::Uri;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tower_service::Service;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// An address that must not be dialled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Forbidden {
+    #[error("{0} is a link-local address: they are never dialled")]
+    LinkLocal(IpAddr),
+    #[error(
+        "{0} is in a private network: set `network_config.allow_private_network` of the provider to dial it"
+    )]
+    Private(IpAddr),
+}
+
+impl Forbidden {
+    /// The refusal among an error's causes, if it is one.
+    pub(crate) fn among<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(forbidden) = error.downcast_ref::<Self>() {
+                return Some(forbidden);
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
+
+fn judge(address: IpAddr, allow_private: bool) -> Result<(), Forbidden> {
+    match plain(address) {
+        IpAddr::V4(v4) if v4.is_link_local() => Err(Forbidden::LinkLocal(address)),
+        IpAddr::V6(v6) if v6.is_unicast_link_local() => Err(Forbidden::LinkLocal(address)),
+        IpAddr::V4(v4) if is_private_v4(v4) && !allow_private => Err(Forbidden::Private(address)),
+        IpAddr::V6(v6) if v6.is_unique_local() && !allow_private => {
+            Err(Forbidden::Private(address))
+        }
+        IpAddr::V4(_) | IpAddr::V6(_) => Ok(()),
+    }
+}
+
+/// RFC 1918 and the carriers' shared range.
+fn is_private_v4(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    address.is_private() || (first == 100 && (64..128).contains(&second))
+}
+
+/// The IPv4 address that an IPv6 one stands for: mapped, compatible, or behind NAT64.
+fn plain(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
+    };
+    let nat64 = matches!(v6.segments(), [0x64, 0xff9b, 0, 0, 0, 0, _, _]);
+    let compatible = matches!(v6.segments(), [0, 0, 0, 0, 0, 0, high, _] if high != 0);
+    if nat64 || compatible {
+        let [.., a, b, c, d] = v6.octets();
+        return IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+    }
+    v6.to_ipv4_mapped().map_or(address, IpAddr::V4)
+}
+
+/// Resolves names and drops the addresses that must not be dialled.
+#[derive(Clone)]
+pub(super) struct GuardedResolver {
+    inner: GaiResolver,
+    allow_private: bool,
+}
+
+impl GuardedResolver {
+    pub(super) fn new(allow_private: bool) -> Self {
+        Self {
+            inner: GaiResolver::new(),
+            allow_private,
+        }
+    }
+}
+
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = BoxError;
+    type Future = BoxFuture<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let (resolving, allow_private) = (self.inner.call(name), self.allow_private);
+        Box::pin(async move {
+            let (mut allowed, mut refused) = (Vec::new(), None);
+            for address in resolving.await? {
+                match judge(address.ip(), allow_private) {
+                    Ok(()) => allowed.push(address),
+                    Err(forbidden) => refused = Some(forbidden),
+                }
+            }
+            match refused {
+                Some(forbidden) if allowed.is_empty() => Err(forbidden.into()),
+                Some(_) | None => Ok(allowed.into_iter()),
+            }
+        })
+    }
+}
+
+/// Connects; judges addresses that stand in the URL itself, which no resolver sees.
+#[derive(Clone)]
+pub(super) struct GuardedConnector {
+    inner: HttpConnector<GuardedResolver>,
+    allow_private: bool,
+}
+
+impl GuardedConnector {
+    pub(super) fn new(inner: HttpConnector<GuardedResolver>, allow_private: bool) -> Self {
+        Self {
+            inner,
+            allow_private,
+        }
+    }
+}
+
+impl Service<Uri> for GuardedConnector {
+    type Response = TokioIo<TcpStream>;
+    type Error = BoxError;
+    type Future = BoxFuture<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, target: Uri) -> Self::Future {
+        if let Some(Err(forbidden)) = literal(&target).map(|ip| judge(ip, self.allow_private)) {
+            return Box::pin(async move { Err(forbidden.into()) });
+        }
+        let connecting = self.inner.call(target);
+        Box::pin(async move { connecting.await.map_err(Into::into) })
+    }
+}
+
+fn literal(target: &Uri) -> Option<IpAddr> {
+    let host = target.host()?;
+    match host.strip_prefix('[').and_then(|h| h.strip_suffix(']')) {
+        Some(v6) => v6.parse::<Ipv6Addr>().ok().map(IpAddr::V6),
+        None => host.parse::<Ipv4Addr>().ok().map(IpAddr::V4),
+    }
+}
+
+impl fmt::Debug for GuardedConnector {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("GuardedConnector")
+    }
+}

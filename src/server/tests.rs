@@ -1,0 +1,187 @@
+//! The accept loop over real sockets.
+
+use std::convert::Infallible;
+use std::time::Instant;
+
+use hyper::service::service_fn;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::oneshot;
+
+use super::*;
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+
+async fn start(limits: Limits) -> (SocketAddr, CancellationToken, oneshot::Receiver<usize>) {
+    let server = Server::bind("127.0.0.1:0".parse().unwrap(), limits)
+        .await
+        .unwrap();
+    let (address, stop) = (server.local_addr(), CancellationToken::new());
+    let (tell, cut_off) = oneshot::channel();
+    let token = stop.clone();
+    tokio::spawn(async move {
+        let service = service_fn(|request: Request<Incoming>| async move {
+            if request.uri().path() == "/slow" {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            if request.uri().path() == "/never" {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(Body::from("hello")))
+        });
+        let _ = tell.send(server.serve(service, token).await);
+    });
+    (address, stop, cut_off)
+}
+
+async fn send(address: SocketAddr, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let _ = stream.write_all(bytes).await;
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[tokio::test]
+async fn requests_are_answered() {
+    let (address, _stop, _) = start(Limits::default()).await;
+    let answer = send(address, GET).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("hello"),
+        "{answer}"
+    );
+}
+
+#[tokio::test]
+async fn accepted_sockets_do_not_wait_for_more_bytes() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let _client = TcpStream::connect(listener.local_addr().unwrap())
+        .await
+        .unwrap();
+    assert!(accept(&listener).await.nodelay().unwrap());
+}
+
+#[tokio::test]
+async fn a_taken_port_is_named() {
+    let taken = Server::bind("127.0.0.1:0".parse().unwrap(), Limits::default())
+        .await
+        .unwrap();
+    let error = Server::bind(taken.local_addr(), Limits::default())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains(&taken.local_addr().port().to_string()),
+        "{error}"
+    );
+    assert_eq!(error.lines().count(), 1);
+}
+
+#[tokio::test]
+async fn heads_beyond_reason_are_refused() {
+    let (address, _stop, _) = start(Limits::default()).await;
+    let long = format!(
+        "GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n",
+        "y".repeat(70_000)
+    );
+    let answer = send(address, long.as_bytes()).await;
+    // Closed while it is still being sent, the answer may get lost on its way.
+    assert!(
+        answer.is_empty() || answer.starts_with("HTTP/1.1 431"),
+        "{answer}"
+    );
+    let many = format!(
+        "GET / HTTP/1.1\r\nhost: x\r\n{}\r\n",
+        "a: b\r\n".repeat(500)
+    );
+    assert!(
+        send(address, many.as_bytes())
+            .await
+            .starts_with("HTTP/1.1 431")
+    );
+}
+
+#[tokio::test]
+async fn heads_that_never_end_are_closed() {
+    let limits = Limits {
+        head_timeout: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let (address, _stop, _) = start(limits).await;
+    for started in ["", "GET / HT"] {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(started.as_bytes()).await.unwrap();
+        let begun = Instant::now();
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+        assert!(
+            begun.elapsed() >= Duration::from_millis(90),
+            "{started:?} was closed at once"
+        );
+    }
+}
+
+#[tokio::test]
+async fn connections_over_the_cap_wait_their_turn() {
+    let limits = Limits {
+        max_connections: 1,
+        ..Limits::default()
+    };
+    let (address, _stop, _) = start(limits).await;
+    let mut first = TcpStream::connect(address).await.unwrap();
+    first
+        .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    first.read_exact(&mut [0; 12]).await.unwrap();
+    let mut second = TcpStream::connect(address).await.unwrap();
+    second.write_all(GET).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(100), second.read_u8()).await;
+    assert!(
+        early.is_err(),
+        "the second connection was served beside the first"
+    );
+    drop(first);
+    assert_eq!(second.read_u8().await.unwrap(), b'H');
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge_is_served() {
+    let (address, _stop, _) = start(Limits::default()).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    stream
+        .write_all(&[b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &settings].concat())
+        .await
+        .unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "the first frame is SETTINGS");
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_finished() {
+    let (address, stop, cut_off) = start(Limits::default()).await;
+    let slow =
+        tokio::spawn(async move { send(address, b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stop.cancel();
+    assert!(slow.await.unwrap().ends_with("hello"));
+    assert_eq!(cut_off.await.unwrap(), 0);
+    assert!(TcpStream::connect(address).await.is_err());
+}
+
+#[tokio::test]
+async fn the_drain_has_an_end() {
+    let limits = Limits {
+        drain: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let (address, stop, cut_off) = start(limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream
+        .write_all(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    stop.cancel();
+    assert_eq!(cut_off.await.unwrap(), 1);
+}

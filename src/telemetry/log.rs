@@ -1,0 +1,33 @@
+//! The node's own log, on stderr.
+
+use std::io;
+
+use tracing_subscriber::EnvFilter;
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For programs: one object per line.
+    Json,
+}
+
+/// Starts the log. `filter` is in tracing's syntax (`info`, `holdline=debug,warn` …). A second start in
+/// one process changes nothing: tests start many nodes.
+///
+/// # Errors
+/// When the filter cannot be read.
+pub fn start_log(format: LogFormat, filter: &str) -> Result<(), String> {
+    let filter =
+        EnvFilter::try_new(filter).map_err(|e| format!("the log filter \"{filter}\": {e}"))?;
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(io::stderr);
+    let _ = match format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder.json().try_init(),
+    };
+    Ok(())
+}
