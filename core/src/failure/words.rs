@@ -151,11 +151,21 @@ fn is_key_shaped(token: &str) -> bool {
     }
     token
         .split(['/', '.'])
-        .any(|part| part.len() >= KEY_SHAPED && is_mixed(part))
+        .any(|part| part.len() >= KEY_SHAPED && is_mixed(part) && !is_name(part))
 }
 
 fn is_mixed(part: &str) -> bool {
     part.bytes().any(|b| b.is_ascii_digit()) && part.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
+/// `claude-3-5-sonnet-20241022`: words, numbers up to a date, and short mixtures such as `4o` or `70b`.
+fn is_name(part: &str) -> bool {
+    const DATE: usize = 8;
+    const MIXTURE: usize = 4;
+    part.split('-').all(|word| {
+        let digits = word.bytes().filter(u8::is_ascii_digit).count();
+        digits == 0 || (digits == word.len() && digits <= DATE) || word.len() <= MIXTURE
+    })
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! [`view`] is what a request reads; [`plan`] makes its legs; [`key`] picks one key of a leg. All pure,
 //! so that explaining, simulating and serving use the same functions.
 
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod key;
 pub mod pin;
 pub mod plan;

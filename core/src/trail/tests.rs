@@ -1,116 +1,124 @@
 //! Every wording, as people and other tools read it.
 
 use super::*;
+use crate::failure::Scope;
 
+struct Names {
+    azure: ProviderId,
+    openai: ProviderId,
+    key: KeyId,
+    model: ModelId,
+    small: ModelId,
+}
+
+impl Names {
+    fn new() -> Self {
+        Self {
+            azure: ProviderId::from("azure"),
+            openai: ProviderId::from("openai"),
+            key: KeyId::from("k-9"),
+            model: ModelId::from("gpt-4o"),
+            small: ModelId::from("gpt-4o-mini"),
+        }
+    }
+
+    fn route(&self) -> Route<'_> {
+        Route {
+            provider: &self.azure,
+            model: &self.model,
+        }
+    }
+
+    fn other(&self) -> Route<'_> {
+        Route {
+            provider: &self.openai,
+            model: &self.small,
+        }
+    }
+}
+
+const LIMITED: Cause<'static> = Cause {
+    label: "rate_limit_error",
+    status: 429,
+};
+
+/// `[engine] [level] - message`, each.
+fn shown(lines: &[LogLine]) -> String {
+    let one = |line: &LogLine| {
+        let json = serde_json::to_value(line).unwrap();
+        let (engine, level) = (&json["engine"], &json["level"]);
+        let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+        format!("[{}] [{}] - {}", text(engine), text(level), line.message)
+    };
+    lines.iter().map(one).collect::<Vec<_>>().join("\n")
+}
+
+/// RF-095 to RF-105.
 #[test]
-fn every_line_has_its_fixed_shape() {
-    let (provider, key, model) = (
-        ProviderId::from("azure"),
-        KeyId::from("k-9"),
-        ModelId::from("gpt-4o"),
-    );
-    let (other, small) = (ProviderId::from("openai"), ModelId::from("gpt-4o-mini"));
-    let route = Route {
-        provider: &provider,
-        model: &model,
+fn retries_and_fallbacks() {
+    let names = Names::new();
+    let (route, next) = (names.route(), names.other());
+    let late = Cause {
+        label: "request_timed_out",
+        status: 504,
     };
-    let next = Route {
-        provider: &other,
-        model: &small,
-    };
-    let cause = Cause {
-        label: "rate_limit_error",
-        status: 429,
-    };
-    let lines = [
-        primary_failed(route, cause, 2),
-        trying_fallback(1, 2, next, Some(cause)),
+    insta::assert_snapshot!(shown(&[
+        primary_failed(route, LIMITED, 2),
+        trying_fallback(1, 2, next, Some(LIMITED)),
         trying_fallback(1, 2, next, None),
         fallback_without_provider(next),
         fallback_without_key(next),
-        fallback_nobody_serves(&small),
+        fallback_nobody_serves(&names.small),
         primary_unusable(route),
         served_by_fallback(next, 1, 2),
-        fallback_halted(
-            next,
-            Cause {
-                label: "request_timed_out",
-                status: 504,
-            },
-        ),
-        fallbacks_exhausted(2, cause),
-        retry(1, 3, route, cause, RetryKey::Rotated("beta")),
-        retry(1, 3, route, cause, RetryKey::Same("alpha")),
-        retry(1, 3, route, cause, RetryKey::Keyless),
+        fallback_halted(next, late),
+        fallbacks_exhausted(2, LIMITED),
+        retry(1, 3, route, LIMITED, RetryKey::Rotated("beta")),
+        retry(1, 3, route, LIMITED, RetryKey::Same("alpha")),
+        retry(1, 3, route, LIMITED, RetryKey::Keyless),
         retries_succeeded(route, 2),
-        retries_exhausted(route, 4, cause),
+        retries_exhausted(route, 4, LIMITED),
         attempts_exhausted(200),
-        refused(
-            &provider,
-            &key,
-            Some(&model),
-            Reason::ModelAccess,
-            30_000,
-            None,
-        ),
-        refused(&provider, &key, None, Reason::Credential, 30_000, None),
-        refused(&provider, &key, None, Reason::Quota, 300_000, Some(300_000)),
-        refused(
-            &provider,
-            &key,
-            Some(&model),
-            Reason::ModelGone,
-            30_000,
-            None,
-        ),
-        refused(
-            &provider,
-            &key,
-            Some(&model),
-            Reason::RegionBlocked,
-            30_000,
-            None,
-        ),
-        refused(
-            &provider,
-            &key,
-            Some(&model),
-            Reason::RateLimit,
-            38_500,
-            Some(38_500),
-        ),
-        refused(
-            &provider,
-            &key,
-            Some(&model),
-            Reason::RateLimit,
-            10_000,
-            Some(1_000),
-        ),
+    ]));
+}
+
+/// AR-126, AR-127, LB-044 to LB-047.
+#[test]
+fn holds_and_checks() {
+    let names = Names::new();
+    let (route, key) = (names.route(), &names.key);
+    let held = |reason: Reason, wait_ms, stated_ms| {
+        let model = (reason.scope() == Scope::Model).then_some(&names.model);
+        refused(&names.azure, key, model, reason, wait_ms, stated_ms)
+    };
+    let mut lines: Vec<LogLine> = Reason::ALL
+        .into_iter()
+        .map(|reason| held(reason, 30_000, None))
+        .collect();
+    lines.extend([
+        held(Reason::Quota, 300_000, Some(300_000)),
+        held(Reason::RateLimit, 38_500, Some(38_500)),
+        held(Reason::RateLimit, 10_000, Some(1_000)),
         skipping(1, 2, route),
-        checking(&key, route),
-        serving_again(&key, route),
-        every_key_held(2, &key, route),
-        pinned_key_held(&key, route),
-        provider_chosen(&provider, &model, 3),
+        checking(key, route),
+        serving_again(key, route),
+        every_key_held(2, key, route),
+        pinned_key_held(key, route),
+    ]);
+    insta::assert_snapshot!(shown(&lines));
+}
+
+#[test]
+fn providers() {
+    let names = Names::new();
+    let (route, next) = (names.route(), names.other());
+    insta::assert_snapshot!(shown(&[
+        provider_chosen(&names.azure, &names.model, 3),
         provider_left_out(route),
         provider_checked(route),
         redirected(route, next),
         pin_not_there(next),
-        fallbacks_added(2, &model),
+        fallbacks_added(2, &names.model),
         fallback_pruned(next),
-    ];
-    let text: Vec<String> = lines
-        .iter()
-        .map(|line| {
-            let json = serde_json::to_value(line).unwrap();
-            format!(
-                "[{}] [{}] - {}",
-                json["engine"].as_str().unwrap(),
-                json["level"].as_str().unwrap(),
-                line.message
-            )
-        })
-        .collect();
-    insta::assert_snapshot!(text.join("\n"));
+    ]));
 }

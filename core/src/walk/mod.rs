@@ -2,10 +2,11 @@
 //! other key, wait, next leg, stop".
 //!
 //! A leg is one provider with its own retry budget. An attempt is charged to that budget unless a
-//! permanent refusal of its key grants it back. [`verdict`] says what a failure means for the leg,
+//! permanent refusal of its key grants it back. [`chain`] leads from leg to leg; [`verdict`] says what a failure means for the leg,
 //! [`rotation`] which key comes next, [`backoff`] how long to wait before it.
 
 mod backoff;
+mod chain;
 mod rotation;
 #[cfg(test)]
 mod tests;
@@ -20,10 +21,11 @@ use crate::holds::{CheckGuard, Token};
 use crate::ids::{ModelId, ProviderId};
 use crate::routing::{KeySpec, Leg, Plan, PlannedCheck, RetryPolicy, View};
 use crate::time::Mono;
-use crate::trail::{self, AttemptEntry, Cause, LogLine, RetryKey};
+use crate::trail::{self, AttemptEntry, LogLine, RetryKey};
 
+use chain::{Primary, cause_of};
 use rotation::{Call, Rotation};
-use verdict::{After, LegEnd};
+use verdict::After;
 
 /// What to do now.
 #[derive(Debug)]
@@ -140,13 +142,6 @@ enum State {
     Done(Ending),
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Primary {
-    leg: usize,
-    /// What the caller gets if no fallback serves; open while the leg is under way.
-    ending: Option<Ending>,
-}
-
 impl Walk {
     /// Starts a request.
     #[must_use]
@@ -188,7 +183,7 @@ impl Walk {
                         return Step::Call(attempt);
                     }
                 }
-                State::Calling => self.observe(Outcome::cancelled(), now),
+                State::Calling => self.failed(cancelled(), now),
                 State::Failed(failure, failed_at) => self.decide(failure, failed_at, view, rng),
             }
         }
@@ -201,16 +196,7 @@ impl Walk {
         }
         match outcome.failure {
             None => self.served(),
-            Some(failure) => {
-                if let Some(entry) = self.attempts.last_mut() {
-                    entry.fail_reason =
-                        (failure.class != FailureClass::Cancelled).then(|| failure.label.clone());
-                    entry.failure_class = Some(failure.class);
-                    entry.status_code = Some(failure.status);
-                    entry.retry_after_ms = failure.retry_after_ms;
-                }
-                self.state = State::Failed(failure, now);
-            }
+            Some(failure) => self.failed(failure, now),
         }
     }
 
@@ -228,34 +214,6 @@ impl Walk {
     /// Lines not yet taken: the caller stamps them with the time and keeps them.
     pub fn take_lines(&mut self) -> Vec<LogLine> {
         std::mem::take(&mut self.lines)
-    }
-
-    /// Begins the next leg, or ends the request where there is none.
-    fn begin<R: RngCore>(&mut self, view: &View, now: Mono, rng: &mut R) -> Option<Box<Attempt>> {
-        let Some(leg) = self.legs.get(self.at) else {
-            self.out_of_legs();
-            return None;
-        };
-        let route = leg.route();
-        if self.at > 0 {
-            let skipped = match view.provider(&leg.provider) {
-                None => Some(trail::fallback_without_provider(route)),
-                Some(provider) if provider.serves(&leg.model).is_none() => {
-                    Some(trail::fallback_without_key(route))
-                }
-                Some(_) => None,
-            };
-            if let Some(line) = skipped {
-                self.lines.push(line);
-                self.at += 1;
-                return None;
-            }
-            let previous = self.attempts.last().map(cause_of);
-            let line = trail::trying_fallback(self.at, self.legs.len() - 1, route, previous);
-            self.lines.push(line);
-        }
-        self.rotation = Rotation::new(leg);
-        self.call(Call::Any, view, now, rng)
     }
 
     /// Makes the next attempt of the leg; where no key is left, ends the leg.
@@ -349,6 +307,17 @@ impl Walk {
         self.lines.push(line);
     }
 
+    fn failed(&mut self, failure: Failure, now: Mono) {
+        if let Some(entry) = self.attempts.last_mut() {
+            entry.fail_reason =
+                (failure.class != FailureClass::Cancelled).then(|| failure.label.clone());
+            entry.failure_class = Some(failure.class);
+            entry.status_code = Some(failure.status);
+            entry.retry_after_ms = failure.retry_after_ms;
+        }
+        self.state = State::Failed(failure, now);
+    }
+
     /// What follows a failure within the leg.
     fn decide<R: RngCore>(&mut self, failure: Failure, at: Mono, view: &View, rng: &mut R) {
         let policy = policy(view, &self.legs[self.at]);
@@ -367,124 +336,6 @@ impl Walk {
             After::LegOver => self.end_leg(view),
         }
     }
-
-    fn served(&mut self) {
-        let (leg, fallbacks) = (&self.legs[self.at], self.legs.len() - 1);
-        let retries = self.rotation.attempts().saturating_sub(1);
-        if retries > 0 {
-            self.lines
-                .push(trail::retries_succeeded(leg.route(), retries));
-        }
-        if self.at > 0 {
-            self.lines
-                .push(trail::served_by_fallback(leg.route(), self.at, fallbacks));
-        }
-        self.state = State::Done(Ending::Served);
-    }
-
-    /// The leg is given up: the chain goes on, or ends with it.
-    fn end_leg(&mut self, view: &View) {
-        let (leg, fallbacks) = (&self.legs[self.at], self.legs.len() - 1);
-        let route = leg.route();
-        let provider = view.provider(&leg.provider);
-        let Some(end) = self.rotation.end(leg, provider, policy(view, leg)) else {
-            let line = if self.at == 0 {
-                trail::primary_unusable(route)
-            } else {
-                trail::fallback_without_key(route)
-            };
-            self.lines.push(line);
-            self.go_on();
-            return;
-        };
-        let LegEnd {
-            ending,
-            last,
-            retried,
-        } = end;
-        let cause = Cause {
-            label: &last.label,
-            status: last.status,
-        };
-        if let Some(attempts) = retried {
-            self.lines
-                .push(trail::retries_exhausted(route, attempts, cause));
-        }
-        let is_primary = self.primary.is_none_or(|primary| primary.leg == self.at);
-        if last.class == FailureClass::Cancelled || last.callers_deadline {
-            if !is_primary {
-                self.lines.push(trail::fallback_halted(route, cause));
-            }
-            self.state = State::Done(ending);
-            return;
-        }
-        if is_primary {
-            self.primary = Some(Primary {
-                leg: self.at,
-                ending: Some(ending),
-            });
-            if last.class == FailureClass::CallerFault {
-                self.state = State::Done(ending);
-                return;
-            }
-            let left = fallbacks.saturating_sub(self.at);
-            if left > 0 {
-                self.lines.push(trail::primary_failed(route, cause, left));
-            }
-        }
-        self.go_on();
-    }
-
-    fn go_on(&mut self) {
-        self.at += 1;
-        self.state = State::Begin;
-    }
-
-    /// Every leg was tried.
-    fn out_of_legs(&mut self) {
-        let ending = self.primary_ending();
-        let fallbacks = self.legs.len().saturating_sub(1);
-        if let (Some(primary), true) = (self.primary, fallbacks > 0)
-            && primary.leg < fallbacks
-        {
-            let line = trail::fallbacks_exhausted(fallbacks - primary.leg, self.cause_of(ending));
-            self.lines.push(line);
-        }
-        self.state = State::Done(ending);
-    }
-
-    /// The request may make no further attempt.
-    fn stop_at_limit(&mut self) {
-        let last = count(self.attempts.len()).saturating_sub(1);
-        let ending = match self.primary {
-            None => Ending::NothingToCall,
-            Some(Primary { ending: None, .. }) => Ending::Failed { attempt: last },
-            Some(Primary {
-                ending: Some(ending),
-                ..
-            }) => ending,
-        };
-        self.state = State::Done(ending);
-    }
-
-    fn primary_ending(&self) -> Ending {
-        self.primary
-            .and_then(|primary| primary.ending)
-            .unwrap_or(Ending::NothingToCall)
-    }
-
-    fn cause_of(&self, ending: Ending) -> Cause<'_> {
-        match ending {
-            Ending::Failed { attempt } => self
-                .attempts
-                .iter()
-                .find(|entry| entry.attempt == attempt)
-                .map_or(EXHAUSTED, cause_of),
-            Ending::CredentialsExhausted { .. } | Ending::NothingToCall | Ending::Served => {
-                EXHAUSTED
-            }
-        }
-    }
 }
 
 impl Outcome {
@@ -501,28 +352,15 @@ impl Outcome {
             failure: Some(failure),
         }
     }
-
-    fn cancelled() -> Self {
-        Self::failed(Failure {
-            class: FailureClass::Cancelled,
-            status: 499,
-            label: crate::failure::label(FailureClass::Cancelled, None),
-            retry_after_ms: None,
-            callers_deadline: false,
-        })
-    }
 }
 
-/// What the caller gets when a provider's keys are all rejected.
-const EXHAUSTED: Cause<'static> = Cause {
-    label: "upstream_credentials_exhausted",
-    status: 502,
-};
-
-fn cause_of(entry: &AttemptEntry) -> Cause<'_> {
-    Cause {
-        label: entry.fail_reason.as_deref().unwrap_or("request_cancelled"),
-        status: entry.status_code.unwrap_or_default(),
+fn cancelled() -> Failure {
+    Failure {
+        class: FailureClass::Cancelled,
+        status: 499,
+        label: crate::failure::label(FailureClass::Cancelled, None),
+        retry_after_ms: None,
+        callers_deadline: false,
     }
 }
 

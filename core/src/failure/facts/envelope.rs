@@ -62,9 +62,7 @@ impl Envelope {
         }
         // What stands beside the error counts where the error itself says nothing.
         let beside = Self::fields(top);
-        out.kind = out
-            .kind
-            .or_else(|| beside.kind.filter(|kind| kind != "error"));
+        out.kind = out.kind.or(beside.kind);
         out.code = out.code.or(beside.code);
         out.param = out.param.or(beside.param);
         out.status = out.status.or(beside.status);
@@ -208,8 +206,8 @@ fn name_status(name: &str) -> Option<u16> {
         "timeout_error" => 504,
         "authentication_error" | "invalid_api_key" => 401,
         "billing_error" => 402,
-        "permission_error" => 403,
-        "not_found_error" => 404,
+        "permission_error" | "unsupported_country_region_territory" => 403,
+        "not_found_error" | "model_not_found" => 404,
         "invalid_request_error" | "context_length_exceeded" => 400,
         _ => return None,
     })
@@ -251,7 +249,8 @@ fn kind_of(object: &Map<String, Value>) -> Option<String> {
     let google = text("status").filter(|status| status.parse::<f64>().is_err());
     google
         .or_else(|| text("type"))
-        .filter(|kind| is_present(kind))
+        // "error" only marks the object as one.
+        .filter(|kind| is_present(kind) && *kind != "error")
         .map(str::to_owned)
 }
 

@@ -70,12 +70,12 @@ pub(super) const RETIREMENT: [&str; 9] = [
     "has been removed",
 ];
 
-/// A guardrail refused the content.
-pub(super) const MODERATION: [&str; 6] = [
+/// A guardrail refused this request's content. A block of the whole account speaks of a policy as
+/// well, so that word is not among them.
+pub(super) const MODERATION: [&str; 5] = [
     "moderation",
     "guardrail",
-    "content policy",
     "usage guidelines",
     "flagged",
-    "safety",
+    "safety_check",
 ];
