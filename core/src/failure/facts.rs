@@ -8,6 +8,8 @@ mod envelope;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde_json::Value;
 
 use envelope::Envelope;
@@ -41,8 +43,8 @@ pub enum BodyKind {
     Json,
 }
 
-/// What is known of a failure.
-#[derive(Clone, Debug, PartialEq)]
+/// What is known of a failure. Debug output leaves out what the provider said: it may repeat secrets.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Facts {
     /// Whose answer.
     pub provider: String,
@@ -73,6 +75,16 @@ pub(super) struct Waits {
     pub(super) retry_after_ms: Option<String>,
     /// `retry-after`.
     pub(super) retry_after: Option<String>,
+}
+
+impl fmt::Debug for Facts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Facts")
+            .field("provider", &self.provider)
+            .field("status", &self.status)
+            .field("body", &self.body)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Facts {

@@ -54,7 +54,7 @@ pub fn scrub(text: &str, secrets: &[&str]) -> String {
         if after_scheme && !piece.starts_with(REDACTED) {
             out.push_str(REDACTED);
         } else {
-            redact_tokens(piece, &mut out);
+            redact_tokens(piece, secrets, &mut out);
         }
         after_scheme = names_scheme(piece);
     }
@@ -121,7 +121,7 @@ fn names_scheme(piece: &str) -> bool {
 }
 
 /// Copies a piece without white space, with its key-shaped tokens redacted.
-fn redact_tokens(piece: &str, out: &mut String) {
+fn redact_tokens(piece: &str, secrets: &[&str], out: &mut String) {
     let mut rest = piece;
     while !rest.is_empty() {
         let start = rest.find(is_token_char).unwrap_or(rest.len());
@@ -129,11 +129,8 @@ fn redact_tokens(piece: &str, out: &mut String) {
         rest = &rest[start..];
         let end = rest.find(|c| !is_token_char(c)).unwrap_or(rest.len());
         let token = &rest[..end];
-        out.push_str(if is_key_shaped(token) {
-            REDACTED
-        } else {
-            token
-        });
+        let secret = is_key_shaped(token) || secrets.iter().any(|sent| begin_alike(token, sent));
+        out.push_str(if secret { REDACTED } else { token });
         rest = &rest[end..];
     }
 }
@@ -152,6 +149,15 @@ fn is_key_shaped(token: &str) -> bool {
     token
         .split(['/', '.'])
         .any(|part| part.len() >= KEY_SHAPED && is_mixed(part) && !is_name(part))
+}
+
+/// Providers like to repeat the beginning of a key, and to mask or cut the rest.
+fn begin_alike(token: &str, secret: &str) -> bool {
+    let alike = token
+        .bytes()
+        .zip(secret.bytes())
+        .take_while(|(a, b)| a == b);
+    alike.count() >= PREFIXED
 }
 
 fn is_mixed(part: &str) -> bool {

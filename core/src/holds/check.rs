@@ -61,7 +61,7 @@ const fn is_taken(word: u64, now: Mono) -> bool {
     word != 0 && (word >> TICKET_BITS) > now.0
 }
 
-/// The right to check, for one request. Dropping it frees every slot it holds.
+/// The right to check, for one request. Dropping it unused frees every slot it holds.
 ///
 /// One request may hold the slots of several registers that cover its route.
 pub struct CheckGuard {
@@ -72,6 +72,13 @@ impl CheckGuard {
     /// Joins the slots of another register that covers the same route.
     pub fn join(&mut self, mut other: Self) {
         self.taken.append(&mut other.taken);
+    }
+
+    /// The answer was settled. This generation of the slots is never free again before its time is up:
+    /// a request that still looks at the view from before the answer must not check once more. What
+    /// the answer made has slots of its own.
+    pub fn settled(mut self) {
+        self.taken.clear();
     }
 
     /// The caller left: no answer. The slots stay taken until then, so that impatient callers do not
@@ -152,6 +159,14 @@ mod tests {
         );
         drop(second);
         assert!(!slot.is_taken(Mono(301_001)));
+    }
+
+    #[test]
+    fn a_settled_check_does_not_free_its_generation() {
+        let slot = slot();
+        slot.try_take(Mono(0)).unwrap().settled();
+        assert!(slot.try_take(Mono(299_999)).is_none());
+        assert!(slot.try_take(Mono(300_000)).is_some());
     }
 
     #[test]

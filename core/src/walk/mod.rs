@@ -55,7 +55,8 @@ pub struct Attempt {
     pub direct_key: bool,
     /// What the answer is settled against; none where nothing may be held for it.
     pub token: Option<Token>,
-    /// Held while this attempt is the check of a held key.
+    /// Held while this attempt is the check of a held key. Once the answer is settled and the view
+    /// replaced, call [`CheckGuard::settled`]; where the caller left, [`CheckGuard::abandon`].
     pub check: Option<CheckGuard>,
     /// Held keys that were passed over for this one.
     pub skipped: u32,

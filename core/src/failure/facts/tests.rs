@@ -95,3 +95,12 @@ fn only_the_first_64_kib_are_read() {
     let long = "a".repeat(MAX_BODY_BYTES * 2);
     assert_eq!(facts(&long).message.len(), MAX_BODY_BYTES);
 }
+
+#[test]
+fn debug_output_repeats_nothing_that_was_said() {
+    let shown = format!(
+        "{:?}",
+        facts(r#"{"error":{"type":"t-1","code":"sk-2","message":"sk-3"}}"#)
+    );
+    assert!(!shown.contains("t-1") && !shown.contains("sk-"), "{shown}");
+}

@@ -55,6 +55,20 @@ fn keys_are_redacted_and_the_rest_is_kept() {
 }
 
 #[test]
+fn the_beginning_of_the_sent_key_is_redacted_too() {
+    let sent = "correct horse battery";
+    assert_eq!(
+        scrub("no such key: correct*****", &["correct*horse"]),
+        "no such key: [redacted]"
+    );
+    assert_eq!(
+        scrub("zebra-crossing-ahead is masked", &["zebra-crossing-keys"]),
+        "[redacted] is masked"
+    );
+    assert_eq!(scrub("correctly said", &[sent]), "correctly said");
+}
+
+#[test]
 fn words_are_cut_by_characters() {
     let long = "Ü".repeat(1_000);
     assert_eq!(scrub(&long, &[]).chars().count(), MAX_CHARS);
