@@ -6,6 +6,7 @@ mod check_config;
 mod cluster;
 mod demo;
 mod holds;
+mod mock;
 mod remote;
 
 use std::process::ExitCode;
@@ -43,6 +44,9 @@ enum Verb {
     /// Run a whole cluster with mock providers in one terminal
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Args),
+    /// Run the mock providers alone
+    #[command(after_help = mock::EXAMPLES)]
+    Mock(mock::Args),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example:\n  holdline completions bash > /etc/bash_completion.d/holdline"
@@ -61,6 +65,7 @@ pub fn main() -> ExitCode {
         Verb::Holds(args) => holds::run(&args),
         Verb::Cluster(args) => cluster::run(&args),
         Verb::Demo(args) => demo::run(args),
+        Verb::Mock(args) => mock::run(&args),
         Verb::Completions { shell } => {
             clap_complete::generate(
                 shell,
