@@ -8,3 +8,12 @@ pub mod models;
 pub mod paths;
 
 pub use gateway::Gateway;
+
+use std::sync::Arc;
+
+use crate::node::Node;
+
+/// Everything but inference.
+pub fn router(node: &Arc<Node>) -> axum::Router {
+    health::router(Arc::clone(node)).merge(metrics::router(Arc::clone(node)))
+}

@@ -8,10 +8,13 @@ mod demo;
 mod holds;
 mod mock;
 mod remote;
+mod serve;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+
+pub use serve::ServeArgs;
 
 /// A clustered, peer-to-peer LLM gateway whose nodes share which keys a provider refused.
 #[derive(Debug, Parser)]
@@ -32,6 +35,9 @@ const EXAMPLES: &str = "Examples:
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Run a node
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(Box<ServeArgs>),
     /// Name every error and warning of a config file
     #[command(after_help = check_config::EXAMPLES)]
     CheckConfig(check_config::Args),
@@ -61,6 +67,7 @@ enum Verb {
 #[must_use]
 pub fn main() -> ExitCode {
     let result = match Cli::parse().verb {
+        Verb::Serve(args) => serve::run(*args),
         Verb::CheckConfig(args) => check_config::run(&args),
         Verb::Holds(args) => holds::run(&args),
         Verb::Cluster(args) => cluster::run(&args),
