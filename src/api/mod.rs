@@ -1,5 +1,7 @@
 //! HTTP handlers, thin: parse, call, answer. Every path stands once in [`paths`].
 
+pub mod admin;
+pub mod auth;
 pub mod error;
 pub mod gateway;
 pub mod health;

@@ -12,9 +12,37 @@ pub const READY: &str = "/ready";
 pub const METRICS: &str = "/metrics";
 /// Start of the admin API.
 pub const ADMIN_PREFIX: &str = "/api/";
-/// The held-key view.
+/// Login: public.
+pub const SESSION_LOGIN: &str = "/api/session/login";
+/// Ends a session.
+pub const SESSION_LOGOUT: &str = "/api/session/logout";
+/// Whether there is a login at all: public.
+pub const SESSION_IS_AUTH_ENABLED: &str = "/api/session/is-auth-enabled";
+/// All providers.
+pub const PROVIDERS: &str = "/api/providers";
+/// One provider.
+pub const PROVIDER: &str = "/api/providers/{provider}";
+/// The keys of a provider.
+pub const PROVIDER_KEYS: &str = "/api/providers/{provider}/keys";
+/// One key.
+pub const PROVIDER_KEY: &str = "/api/providers/{provider}/keys/{key_id}";
+/// The keys of all providers.
+pub const KEYS: &str = "/api/keys";
+/// The nine adaptive settings.
+pub const ADAPTIVE_CONFIG: &str = "/api/adaptive-routing/config";
+/// The same, under its older name.
+pub const LOAD_BALANCER_CONFIG: &str = "/api/load-balancer-config";
+/// Held keys.
 pub const CONDITIONS: &str = "/api/adaptive-routing/conditions";
-/// Release by hand.
+/// Releases held keys by hand.
 pub const CONDITIONS_CLEAR: &str = "/api/adaptive-routing/conditions/clear";
-/// The cluster as a node sees it.
+/// The cluster as this node sees it.
 pub const CLUSTER_STATUS: &str = "/api/cluster/status";
+/// Request records.
+pub const LOGS: &str = "/api/logs";
+/// One request record.
+pub const LOG: &str = "/api/logs/{id}";
+/// What the node was told.
+pub const CONFIG: &str = "/api/config";
+/// Which version runs.
+pub const VERSION: &str = "/api/version";

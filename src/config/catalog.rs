@@ -10,6 +10,7 @@ use holdline_core::replica::{Document, Documents};
 use holdline_core::routing::{KeySpec, KeyView, ProviderView, RetryPolicy, Settings, View};
 use serde_json::Value;
 
+use super::builtin::Builtin;
 use super::defaults;
 use super::file::Config;
 use super::key::{self, EmptyList, KeyConfig, Written};
@@ -63,6 +64,8 @@ pub struct Provider {
     pub network: Network,
     /// How failed attempts are retried.
     pub retry: RetryPolicy,
+    /// The built-in provider that it is, or whose protocol it speaks.
+    pub(crate) base: Option<&'static Builtin>,
     pub(crate) written: Written,
 }
 
@@ -230,6 +233,7 @@ impl Catalog {
             keyless: provider.keyless,
             network: provider.network.network.clone(),
             retry: provider.network.retry,
+            base: provider.base,
             written: provider.written.clone(),
         };
         self.providers

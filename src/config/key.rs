@@ -52,7 +52,7 @@ pub(crate) enum EmptyList {
 }
 
 /// Blocks whose content can change what a provider answers.
-const VENDOR_BLOCKS: &[&str] = &[
+pub(crate) const VENDOR_BLOCKS: &[&str] = &[
     "azure_key_config",
     "vertex_key_config",
     "bedrock_key_config",

@@ -8,6 +8,7 @@ use holdline_core::time::{Mono, WallMs};
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
+    started_wall: WallMs,
     scale: f64,
 }
 
@@ -17,6 +18,7 @@ impl Clock {
     pub fn start(scale: f64) -> Self {
         Self {
             started: Instant::now(),
+            started_wall: wall_now(),
             scale,
         }
     }
@@ -35,10 +37,7 @@ impl Clock {
     /// The wall clock.
     #[must_use]
     pub fn wall(&self) -> WallMs {
-        let since_epoch = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default();
-        WallMs(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+        wall_now()
     }
 
     /// How many times faster than the wall.
@@ -61,20 +60,59 @@ impl Clock {
     }
 
     /// The wall time at which the node's own clock will show `then` (or showed it).
+    ///
+    /// Counted from the start, so that one instant is one text however often it is shown; from the wall
+    /// clock as it is where that has moved since.
     #[must_use]
     pub fn wall_at(&self, then: Mono) -> WallMs {
-        let (now, wall) = (self.now(), self.wall());
-        let real = |ms| u64::try_from(self.real(ms).as_millis()).unwrap_or(u64::MAX);
-        WallMs(if then >= now {
-            wall.0.saturating_add(real(then.since_ms(now)))
+        let since_start = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let expected = self
+            .started_wall
+            .0
+            .saturating_add(since_start(self.uptime()));
+        let moved_ms = self.wall().0.abs_diff(expected);
+        let start = if moved_ms < TOLERATED_MS {
+            self.started_wall.0
+        } else if self.wall().0 > expected {
+            self.started_wall.0.saturating_add(moved_ms)
         } else {
-            wall.0.saturating_sub(real(now.since_ms(then)))
-        })
+            self.started_wall.0.saturating_sub(moved_ms)
+        };
+        WallMs(start.saturating_add(since_start(self.real(then.0))))
     }
 
     /// Since the node started, in real time.
     #[must_use]
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
+    }
+}
+
+/// How far the wall clock may be from where it is expected before it counts as moved.
+const TOLERATED_MS: u64 = 1_000;
+
+fn wall_now() -> WallMs {
+    let since_epoch = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    WallMs(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_instant_is_always_shown_as_the_same() {
+        let clock = Clock::start(20.0);
+        let then = clock.now().plus_ms(30_000);
+        let shown = clock.wall_at(then);
+        let first = clock.now();
+        while clock.now() == first {
+            std::hint::spin_loop();
+        }
+        assert_eq!(clock.wall_at(then), shown);
+        let real_ms = shown.0.saturating_sub(clock.wall().0);
+        assert!((1_000..=1_500).contains(&real_ms), "{real_ms}");
     }
 }

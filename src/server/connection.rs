@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::peer::WithPeer;
 use super::{Body, Limits};
 
 /// How HTTP/2 connections begin; no HTTP/1 method does.
@@ -37,6 +38,10 @@ pub(super) async fn serve<S>(
     let Ok(Ok(1..)) = peeked else {
         return;
     };
+    let Ok(peer) = stream.peer_addr() else {
+        return;
+    };
+    let service = WithPeer::new(service, peer);
     let io = TokioIo::new(stream);
     let served = if first == PREFACE {
         let mut builder = http2::Builder::new(TokioExecutor::new());

@@ -6,6 +6,7 @@
 
 mod body;
 mod connection;
+mod peer;
 
 use std::convert::Infallible;
 use std::io;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use body::{Body, BodyError};
+pub use peer::Peer;
 
 /// What a listener allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
