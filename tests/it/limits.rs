@@ -1,0 +1,178 @@
+//! Bodies, heads and times beyond what is allowed.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Mock, Play, TestNode, chat, provider, stream};
+
+async fn start(mock: &Mock, network: Value) -> TestNode {
+    let config = json!({
+        "client": {"max_request_body_size_mb": 1},
+        "providers": {
+            "one": provider(&mock.url(), &["k-a", "k-b"], &network),
+            "two": provider(&mock.url(), &["k-c"], &json!({})),
+        },
+    });
+    TestNode::start(&config).await
+}
+
+/// GV-001
+#[tokio::test]
+async fn bad_bodies_are_refused_with_what_to_change() {
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = start(&mock, json!({})).await;
+    let deep = format!(
+        r#"{{"model":"one/m","x":{}{}}}"#,
+        "[".repeat(500),
+        "]".repeat(500)
+    );
+    let large = format!(r#"{{"model":"one/m","x":"{}"}}"#, "x".repeat(1_200_000));
+    for (body, status, word) in [
+        ("{", 400, "JSON"),
+        ("", 400, "JSON"),
+        ("[]", 400, "object"),
+        (r#"{"messages":[]}"#, 400, "model"),
+        (r#"{"model":7}"#, 400, "model"),
+        (r#"{"model":"one/"}"#, 400, "model"),
+        (r#"{"model":"nobody-has-this/x","messages":[]}"#, 200, ""),
+        (&deep, 400, "128"),
+        (&large, 413, "max_request_body_size_mb"),
+    ] {
+        let answer = node.client.chat("mine", body.to_owned()).await;
+        let shown: String = body.chars().take(60).collect();
+        assert_eq!(answer.status, status, "{shown}");
+        assert_eq!(answer.header("x-request-id"), "mine");
+        if status != 200 {
+            let message = answer.json()["error"]["message"].to_string();
+            assert!(message.contains(word), "{shown}: {message}");
+        }
+    }
+    let fits = format!(r#"{{"model":"one/m","x":"{}"}}"#, "x".repeat(900_000));
+    assert_eq!(node.client.chat("r-1", fits).await.status, 200);
+}
+
+#[tokio::test]
+async fn odd_paths_and_methods_are_refused_in_json() {
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = start(&mock, json!({})).await;
+    for (method, path, status) in [
+        ("GET", "/v1/nope", 404),
+        ("POST", "/v1/chat/completions/extra", 404),
+        ("GET", "/v1/chat/completions", 405),
+        ("DELETE", "/v1/models", 405),
+    ] {
+        let answer = node.client.call(method, path).await;
+        assert_eq!(
+            (answer.status, &answer.json()["status_code"]),
+            (status, &json!(status))
+        );
+    }
+    for method in ["GET", "HEAD"] {
+        assert_eq!(node.client.call(method, "/").await.status, 200);
+    }
+    assert_eq!(node.client.call("GET", "/health").await.status, 200);
+    assert!(mock.calls().is_empty());
+}
+
+/// RF-048, RF-049
+#[tokio::test]
+async fn a_silent_provider_times_out_and_the_fallback_serves() {
+    let mock = Mock::start(|call| {
+        if call.key == "sk-k-c" {
+            Play::served("two")
+        } else {
+            Play::silence()
+        }
+    })
+    .await;
+    let node = start(
+        &mock,
+        json!({"default_request_timeout_in_seconds": 1, "max_retries": 2}),
+    )
+    .await;
+    let begun = Instant::now();
+    let answer = node.client.chat("r-1", chat("one/m")).await;
+    assert_eq!(
+        (answer.status, node.classes("r-1").await),
+        (504, vec!["timeout".to_owned()])
+    );
+    assert!(begun.elapsed() >= Duration::from_secs(1));
+    assert_eq!(
+        node.record("r-1").await["attempt_trail"][0]["fail_reason"],
+        "request_timed_out"
+    );
+    let body = r#"{"model":"one/m","fallbacks":["two/m"],"messages":[]}"#;
+    assert_eq!(node.client.chat("r-2", body).await.status, 200);
+    assert!(node.held().is_empty());
+}
+
+/// RF-048, RF-049
+#[tokio::test]
+async fn a_late_first_token_is_a_timeout() {
+    let mock = Mock::start(|_| Play::stream().role().then_silence()).await;
+    let node = start(
+        &mock,
+        json!({"ttft_timeout_in_seconds": 1, "max_retries": 3}),
+    )
+    .await;
+    let answer = node.client.chat("r-1", stream("one/m")).await;
+    assert_eq!(answer.status, 504);
+    assert_eq!(
+        node.record("r-1").await["attempt_trail"][0]["fail_reason"],
+        "ttft_timeout"
+    );
+    mock.wait_for_left(1).await;
+}
+
+/// RF-048
+#[tokio::test]
+async fn after_its_first_token_a_stream_may_take_its_time() {
+    let play = Play::stream()
+        .text("a")
+        .pause(1_300)
+        .text("b")
+        .finish()
+        .done();
+    let mock = Mock::start(move |_| play.clone()).await;
+    let network = json!({"ttft_timeout_in_seconds": 1, "default_request_timeout_in_seconds": 1});
+    let node = start(&mock, network).await;
+    let answer = node.client.chat("r-1", stream("one/m")).await;
+    assert!(answer.text() == "ab" && answer.is_done() && answer.errors().is_empty());
+}
+
+/// The caller's own limit: no retry, no fallback, and no key is blamed.
+#[tokio::test]
+async fn a_callers_own_deadline_ends_the_request() {
+    let mock = Mock::start(|_| Play::silence()).await;
+    let node = start(&mock, json!({"max_retries": 3})).await;
+    for (id, streamed) in [("r-1", false), ("r-2", true)] {
+        let body = format!(
+            r#"{{"model":"one/m","stream":{streamed},"fallbacks":["two/m"],"messages":[]}}"#
+        );
+        let limit = [("x-bf-request-timeout-ms", "200")];
+        let answer = node.client.chat_with(id, &limit, body).await;
+        assert_eq!(
+            (answer.status, node.classes(id).await),
+            (504, vec!["timeout".to_owned()])
+        );
+        assert_eq!(
+            node.record(id).await["attempt_trail"][0]["fail_reason"],
+            "request_timed_out"
+        );
+    }
+    assert_eq!(mock.calls().len(), 2);
+    let text = node.client.call("GET", "/metrics").await.body;
+    assert!(String::from_utf8_lossy(&text).contains(r#"error_type="provider_timeout""#));
+}
+
+#[tokio::test]
+async fn silence_after_output_ends_the_stream_with_an_error() {
+    let mock = Mock::start(|_| Play::stream().text("a").then_silence()).await;
+    let node = start(&mock, json!({"stream_idle_timeout_in_seconds": 5})).await;
+    let limit = [("x-bf-request-timeout-ms", "300")];
+    let answer = node.client.chat_with("r-1", &limit, stream("one/m")).await;
+    assert_eq!((answer.text().as_str(), answer.errors().len()), ("a", 1));
+    assert!(!answer.is_done());
+    mock.wait_for_left(1).await;
+}

@@ -1,0 +1,11 @@
+//! Whole-node tests: a real node, real sockets, a provider that plays what the test says.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bodies;
+mod leaving;
+mod limits;
+mod retries;
+mod streams;
+mod support;
+mod telling;

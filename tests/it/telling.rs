@@ -1,0 +1,38 @@
+//! What a node tells of itself: metrics without anybody's words in them.
+
+use serde_json::json;
+
+use crate::support::{Mock, Play, TestNode, chat, provider};
+
+/// RF-107
+#[tokio::test]
+async fn labels_carry_no_words_of_providers_or_callers() {
+    let mock = Mock::start(|_| {
+        Play::error(
+            401,
+            "authentication_error",
+            "invalid_api_key",
+            "zanzibar-4711",
+        )
+    })
+    .await;
+    let one = provider(&mock.url(), &["k-a"], &json!({}));
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
+    for n in 0..20 {
+        node.client
+            .chat(&format!("r-{n}"), chat(&format!("one/model-{n}")))
+            .await;
+    }
+    let metrics = node.client.call("GET", "/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    assert!(!text.contains("zanzibar") && !text.contains("model-1"));
+    for line in [
+        r#"bifrost_upstream_requests_total{provider="one",class="credential"} 20"#,
+        r#"bifrost_requests_total{status_code="401",error_type="provider_auth_failed",stream="false"} 20"#,
+        r#"holdline_held_subjects{provider="one",scope="key"} 1"#,
+        r#"holdline_holds_total{provider="one",class="credential",source="here"} 1"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
