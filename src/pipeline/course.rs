@@ -183,10 +183,12 @@ impl Course {
             (Some(route), Some(token)) => settle_at(&self.node, &route, token, answer),
             _ => Vec::new(),
         };
-        if let Some(check) = flight.attempt.check.take()
-            && *answer == Answer::Cancelled
-        {
-            check.abandon(abandon_until(&self.node, &flight.attempt));
+        if let Some(check) = flight.attempt.check.take() {
+            if *answer == Answer::Cancelled {
+                check.abandon(abandon_until(&self.node, &flight.attempt));
+            } else {
+                check.settled();
+            }
         }
         records
     }
