@@ -47,7 +47,7 @@ pub struct NodeSpec {
     pub secret: String,
 }
 
-/// How a node ended.
+/// What a node is doing, as far as this process has noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeState {
     /// It runs, as far as the kernel knows.
