@@ -9,13 +9,5 @@ pub mod metrics;
 pub mod models;
 pub mod paths;
 
+pub use admin::router;
 pub use gateway::Gateway;
-
-use std::sync::Arc;
-
-use crate::node::Node;
-
-/// Everything but inference.
-pub fn router(node: &Arc<Node>) -> axum::Router {
-    health::router(Arc::clone(node)).merge(metrics::router(Arc::clone(node)))
-}

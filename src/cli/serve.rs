@@ -141,7 +141,7 @@ async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Resul
 
     let drain = CancellationToken::new();
     let serving = tokio::spawn(server.serve(
-        Gateway::new(Arc::clone(&node), router(&node)),
+        Gateway::new(Arc::clone(&node), router(Arc::clone(&node))),
         drain.clone(),
     ));
     signals.first().await;

@@ -1,8 +1,12 @@
 //! The node's own log, on stderr.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
+
+/// Put before the operator's filter, which may say otherwise: what these libraries think of a peer that is
+/// down, this node says itself and once.
+const LIBRARIES: &str = "openraft=error,chitchat=error";
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,10 +24,11 @@ pub enum LogFormat {
 /// # Errors
 /// When the filter cannot be read.
 pub fn start_log(format: LogFormat, filter: &str) -> Result<(), String> {
-    let filter =
-        EnvFilter::try_new(filter).map_err(|e| format!("the log filter \"{filter}\": {e}"))?;
+    let filter = EnvFilter::try_new(format!("{LIBRARIES},{filter}"))
+        .map_err(|e| format!("the log filter \"{filter}\": {e}"))?;
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(io::stderr().is_terminal())
         .with_writer(io::stderr);
     let _ = match format {
         LogFormat::Text => builder.try_init(),

@@ -15,7 +15,7 @@ const WHOLE_LIMIT: Duration = Duration::from_secs(240);
 /// Plays the story on a stage whose nodes are not started, and says each verdict as it falls.
 ///
 /// An act that cannot be played is a promise that was not kept; the next act still tries, on
-/// whatever the last one left.
+/// whatever the last one left. Without a cluster there is no story.
 pub async fn play(stage: &mut Stage, say: impl Fn(&str)) -> Verdicts {
     let started = Instant::now();
     let mut acts = Acts::new(stage);
@@ -27,9 +27,13 @@ pub async fn play(stage: &mut Stage, say: impl Fn(&str)) -> Verdicts {
         let left = WHOLE_LIMIT.saturating_sub(started.elapsed());
         let outcome = tokio::time::timeout(left, acts.play(act)).await;
         let outcome = outcome.unwrap_or_else(|_| Err(anyhow::anyhow!("the story took too long")));
+        let no_cluster = act == acts::Act::Start && outcome.is_err();
         let verdict = Verdict::new(act.promise(), outcome);
         say(&verdict.line());
         verdicts.push(verdict);
+        if no_cluster {
+            break;
+        }
     }
     say(&format!(
         "{} in {:.0} s",
