@@ -54,7 +54,7 @@ pub struct Facts {
     pub kind: Option<String>,
     /// The provider's code, unless it is a number.
     pub code: Option<String>,
-    /// The provider's words. May repeat secrets: see [`super::words`].
+    /// The provider's words. May repeat secrets: see [`super::words()`].
     pub message: String,
     /// The request field that is at fault, where one is named.
     pub param: Option<String>,

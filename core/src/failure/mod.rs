@@ -2,7 +2,7 @@
 //!
 //! [`class`] says what each class means for retry, rotation and holds: one table. [`facts`] are
 //! read from a response; [`rules`] turn facts into a class; [`hint`] reads how long a provider asks
-//! to be left alone; [`words`] makes its words fit to be shown.
+//! to be left alone; [`words()`] makes its words fit to be shown.
 
 pub mod class;
 pub mod facts;

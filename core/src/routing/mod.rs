@@ -1,6 +1,6 @@
 //! Where a request goes: providers, then keys.
 //!
-//! [`view`] is what a request reads; [`plan`] makes its legs; [`key`] picks one key of a leg. All pure,
+//! [`view`] is what a request reads; [`plan()`] makes its legs; [`key`] picks one key of a leg. All pure,
 //! so that explaining, simulating and serving use the same functions.
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ enum Checks {
     Look,
 }
 
-/// A plan in the making. Requests that name a provider are in [`named`], the others in [`bare`].
+/// A plan in the making. Requests that name a provider are in `named`, the others in `bare`.
 struct Planning<'a, R> {
     view: &'a View,
     facts: &'a RequestFacts,

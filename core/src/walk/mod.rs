@@ -2,8 +2,8 @@
 //! other key, wait, next leg, stop".
 //!
 //! A leg is one provider with its own retry budget. An attempt is charged to that budget unless a
-//! permanent refusal of its key grants it back. [`chain`] leads from leg to leg; [`verdict`] says what a failure means for the leg,
-//! [`rotation`] which key comes next, [`backoff`] how long to wait before it.
+//! permanent refusal of its key grants it back. `chain` leads from leg to leg, `verdict` says what a
+//! failure means for its leg, `rotation` which key comes next, `backoff` how long to wait before it.
 
 mod backoff;
 mod chain;

@@ -2,8 +2,8 @@
 //!
 //! What a provider says of itself (a code, a type, an exception's name) is asked before its words,
 //! its words before the bare status. The order is the point: bodies about an exhausted account also
-//! match the phrases about rate limits. What only one vendor says is in [`google`], [`aws`],
-//! [`anthropic`]; what several say is in [`generic`]; the phrases are in [`phrases`].
+//! match the phrases about rate limits. What only one vendor says is in `google`, `aws`,
+//! `anthropic`; what several say is in `generic`; the phrases are in `phrases`.
 
 mod anthropic;
 mod aws;
