@@ -6,7 +6,7 @@ use tracing_subscriber::EnvFilter;
 
 /// Put before the operator's filter, which may say otherwise: what these libraries think of a peer that is
 /// down, this node says itself and once.
-const LIBRARIES: &str = "openraft=error,chitchat=error";
+const LIBRARIES: &str = "openraft=off,chitchat=error";
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
