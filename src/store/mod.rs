@@ -66,13 +66,19 @@ impl Default for StoreOptions {
 /// The database of one data folder.
 #[derive(Debug)]
 pub struct Store {
-    main: Mutex<Connection>,
+    /// None once closed.
+    main: Mutex<Option<Main>>,
     logs: Logs,
     seal: Seal,
     identity: Identity,
     time_scale: f64,
     broken: Mutex<Option<String>>,
-    /// Held while the store is open.
+}
+
+/// The open database, and the lock that keeps other nodes out.
+#[derive(Debug)]
+struct Main {
+    connection: Connection,
     _lock: File,
 }
 
@@ -96,13 +102,15 @@ impl Store {
         let seal = seal::unlock(&mut main, folder, options.encryption_key.as_ref())?;
         let logs = Logs::open(&folder.join("logs.sqlite"), options.log_retention_days)?;
         Ok(Self {
-            main: Mutex::new(main),
+            main: Mutex::new(Some(Main {
+                connection: main,
+                _lock: lock,
+            })),
             logs,
             seal,
             identity,
             time_scale: options.time_scale,
             broken: Mutex::new(None),
-            _lock: lock,
         })
     }
 
@@ -126,12 +134,23 @@ impl Store {
         broken.as_ref().cloned().or_else(|| self.logs.broken())
     }
 
-    /// Writes what is queued. The store can be read and written afterwards, but takes no more logs.
+    /// Writes what is queued and lets go of the folder, however many still share the store. Calls fail
+    /// afterwards.
     pub fn close(&self) {
         self.logs.close();
+        drop(self.main().take());
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
+    /// From here on every write fails.
+    #[cfg(test)]
+    pub(crate) fn refuse_writes(&self) {
+        let refused = self.read("a pragma", |connection| {
+            Ok(connection.pragma_update(None, "query_only", true)?)
+        });
+        refused.expect("a pragma that SQLite has");
+    }
+
+    fn main(&self) -> MutexGuard<'_, Option<Main>> {
         self.main.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -141,16 +160,14 @@ impl Store {
         what: &str,
         change: impl FnOnce(&Transaction<'_>) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        let mut connection = self.connection();
-        let done = connection
-            .transaction()
-            .map_err(Fault::from)
-            .and_then(|transaction| {
-                let value = change(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            })
-            .map_err(|fault| StoreError(format!("cannot keep {what}: {fault}")));
+        let mut main = self.main();
+        let changed = main.as_mut().ok_or(Fault::Closed).and_then(|main| {
+            let transaction = main.connection.transaction()?;
+            let value = change(&transaction)?;
+            transaction.commit()?;
+            Ok(value)
+        });
+        let done = changed.map_err(|fault| StoreError(format!("cannot keep {what}: {fault}")));
         let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
         *broken = done.as_ref().err().map(ToString::to_string);
         done
@@ -161,8 +178,12 @@ impl Store {
         what: &str,
         query: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        query(&self.connection())
-            .map_err(|fault| StoreError(format!("cannot read {what}: {fault}")))
+        let main = self.main();
+        let found = main
+            .as_ref()
+            .ok_or(Fault::Closed)
+            .and_then(|main| query(&main.connection));
+        found.map_err(|fault| StoreError(format!("cannot read {what}: {fault}")))
     }
 }
 
@@ -175,6 +196,8 @@ enum Fault {
     Json(#[from] serde_json::Error),
     #[error("a document does not open with the encryption key")]
     Sealed,
+    #[error("the store is closed")]
+    Closed,
 }
 
 /// SQLite has signed integers only.

@@ -299,8 +299,10 @@ fn two_nodes_never_share_a_folder() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());
     assert!(refusal(folder.path()).contains("used by another running node"));
-    drop(store);
+    store.close();
     drop(open(folder.path()));
+    let told = store.save_holds(&[held("k-a", 1, 0)], WALL).unwrap_err().0;
+    assert!(told.contains("closed"), "{told}");
 }
 
 #[test]
@@ -373,14 +375,11 @@ fn what_cannot_be_kept_changes_nothing_and_is_told_until_it_can() {
         .unwrap();
     assert_eq!(store.health(), None);
     // A full disk, as SQLite sees it.
-    let pages: i64 = store
-        .connection()
-        .query_row("PRAGMA page_count", [], |r| r.get(0))
-        .unwrap();
-    store
-        .connection()
-        .pragma_update(None, "max_page_count", pages)
-        .unwrap();
+    let max_pages = |pages: i64| {
+        let limit = |c: &Connection| Ok(c.pragma_update(None, "max_page_count", pages)?);
+        store.read("a pragma", limit).unwrap();
+    };
+    max_pages(1);
     let large = "y".repeat(1_000_000);
     let edits = [document("a", 2, Some("z")), document("b", 2, Some(&large))];
     let told = store.save_documents(&edits).unwrap_err().0;
@@ -390,10 +389,7 @@ fn what_cannot_be_kept_changes_nothing_and_is_told_until_it_can() {
         store.load_documents().unwrap(),
         [document("a", 1, Some("x"))]
     );
-    store
-        .connection()
-        .pragma_update(None, "max_page_count", 1_000_000)
-        .unwrap();
+    max_pages(1_000_000);
     store.save_documents(&edits).unwrap();
     assert_eq!(store.health(), None);
 }

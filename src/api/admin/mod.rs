@@ -220,3 +220,6 @@ impl Admin {
         self.blocking(move |node| node.write_documents(edits)).await
     }
 }
+
+#[cfg(test)]
+mod tests;
