@@ -68,7 +68,7 @@ impl Adoption {
 }
 
 /// Takes out what the table has pruned. Everybody prunes at the same age, so nobody misses it.
-fn tidy(chitchat: &mut Chitchat, table: &BTreeMap<String, Incoming>) {
+pub(crate) fn tidy(chitchat: &mut Chitchat, table: &BTreeMap<String, Incoming>) {
     let own = chitchat.self_node_state();
     let pruned: Vec<String> = records(own)
         .filter(|(key, _)| !table.contains_key(*key))
@@ -80,7 +80,7 @@ fn tidy(chitchat: &mut Chitchat, table: &BTreeMap<String, Incoming>) {
 }
 
 /// Records of the table that no keyspace carries which will stay.
-fn orphans(chitchat: &Chitchat, table: &BTreeMap<String, Incoming>) -> Vec<Incoming> {
+pub(crate) fn orphans(chitchat: &Chitchat, table: &BTreeMap<String, Incoming>) -> Vec<Incoming> {
     let going: BTreeSet<&ChitchatId> = chitchat.scheduled_for_deletion_nodes().collect();
     let staying = chitchat
         .node_states()

@@ -62,3 +62,172 @@ pub(crate) fn decode<M: DeserializeOwned, const LIMIT: usize>(
 const fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Varint, Limit<LIMIT>> {
     bincode::config::standard().with_limit::<LIMIT>()
 }
+
+#[cfg(test)]
+mod tests {
+    use holdline_core::failure::Reason;
+    use holdline_core::holds::{Body, Details, Record, Register, Subject, SubjectScope, Wait};
+    use holdline_core::ids::Fingerprint;
+    use holdline_core::replica::Document;
+    use holdline_core::time::{Hlc, WallMs};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::gossip::keyspace::{Posted, record_key};
+    use crate::rpc::message::{Aged, Answer, AnswerBody, Blob, Hello, Request, Tables};
+
+    fn hlc() -> impl Strategy<Value = Hlc> {
+        (any::<u64>(), any::<u32>(), any::<u64>()).prop_map(|(ms, counter, node)| Hlc {
+            ms,
+            counter,
+            node,
+        })
+    }
+
+    fn body() -> impl Strategy<Value = Body> {
+        let reason = || prop_oneof![Just(Reason::Credential), Just(Reason::RateLimit)];
+        let memory = prop::option::of((reason(), any::<u8>()));
+        prop_oneof![
+            memory.prop_map(|memory| Body::Free { memory }),
+            (
+                any::<bool>(),
+                any::<u8>(),
+                reason(),
+                any::<u64>(),
+                any::<bool>()
+            )
+                .prop_map(|(refused, rung, reason, ms, stated)| Body::Held {
+                    refused,
+                    rung,
+                    reason,
+                    wait: Wait { ms, stated },
+                }),
+        ]
+    }
+
+    fn record() -> impl Strategy<Value = Record> {
+        let names = (
+            ".{0,40}",
+            ".{0,40}",
+            any::<u64>(),
+            prop::option::of(".{0,60}"),
+        );
+        (names, hlc(), any::<u32>(), body(), hlc(), ".{0,256}").prop_map(
+            |((provider, key, print, model), release, seq, body, stamp, words)| Record {
+                subject: Subject {
+                    provider: provider.into(),
+                    key: key.into(),
+                    fingerprint: Fingerprint(print),
+                    scope: model.map_or(SubjectScope::Key, |m| SubjectScope::Model(m.into())),
+                },
+                register: Register {
+                    release,
+                    seq,
+                    body,
+                    stamp,
+                },
+                details: Details {
+                    words,
+                    status: 401,
+                    origin: "n1".to_owned(),
+                    ..Details::default()
+                },
+            },
+        )
+    }
+
+    fn document() -> impl Strategy<Value = Document> {
+        (".{0,40}", hlc(), prop::option::of(".{0,200}")).prop_map(|(name, stamp, body)| Document {
+            name,
+            stamp,
+            body,
+        })
+    }
+
+    fn tables() -> impl Strategy<Value = Tables> {
+        let aged = (any::<u64>(), record()).prop_map(|(age_ms, record)| Aged { age_ms, record });
+        let records = prop::option::of(prop::collection::vec(aged, 0..5));
+        let documents = prop::option::of(prop::collection::vec(document(), 0..5));
+        (records, documents).prop_map(|(records, documents)| Tables { records, documents })
+    }
+
+    proptest! {
+        #[test]
+        fn questions_come_back(tables in tables(), to in any::<u64>(), message: Vec<u8>) {
+            for request in [Request::Exchange(tables), Request::Raft { to, message: Blob(message) }] {
+                let bytes = encode::<MESSAGE_LIMIT>(&request).unwrap();
+                let back: Request = decode::<Request, MESSAGE_LIMIT>(&bytes).unwrap();
+                prop_assert!(back == request);
+                let mut longer = bytes.clone();
+                longer.push(0);
+                let refused = decode::<Request, MESSAGE_LIMIT>(&longer);
+                prop_assert!(refused.err() == Some(CodecError::Trailing));
+                let cut = decode::<Request, MESSAGE_LIMIT>(&bytes[..bytes.len() - 1]);
+                prop_assert!(cut.is_err());
+            }
+        }
+
+        #[test]
+        fn answers_come_back(tables in tables(), wall in any::<u64>()) {
+            let answer = Answer { wall: WallMs(wall), body: AnswerBody::Tables(tables) };
+            let bytes = encode::<MESSAGE_LIMIT>(&answer).unwrap();
+            prop_assert!(decode::<Answer, MESSAGE_LIMIT>(&bytes).unwrap() == answer);
+        }
+
+        #[test]
+        fn gossip_values_come_back_and_fit(record in record(), settled_at in any::<u64>()) {
+            let posted = Posted { settled_at: WallMs(settled_at), record };
+            let value = posted.to_value().unwrap();
+            prop_assert!(value.len() < 4_000, "{} bytes", value.len());
+            prop_assert_eq!(Posted::from_value(&value).unwrap(), posted);
+        }
+
+        #[test]
+        fn hostile_bytes_are_survived(bytes: Vec<u8>) {
+            let versioned = [&[VERSION], bytes.as_slice()].concat();
+            for bytes in [bytes, versioned] {
+                let _ = decode::<Request, MESSAGE_LIMIT>(&bytes);
+                let _ = decode::<Answer, MESSAGE_LIMIT>(&bytes);
+                let _ = decode::<Hello, GOSSIP_LIMIT>(&bytes);
+                let _ = decode::<Posted, GOSSIP_LIMIT>(&bytes);
+                let _ = Posted::from_value(&String::from_utf8_lossy(&bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn a_claimed_length_allocates_nothing() {
+        // A push of 2^62 records, of which none follows.
+        let claim = [&[VERSION, 1, 253], &(1u64 << 62).to_le_bytes()[..]].concat();
+        let refused = decode::<Request, MESSAGE_LIMIT>(&claim);
+        assert!(refused.err() == Some(CodecError::Malformed));
+    }
+
+    #[test]
+    fn other_versions_and_sizes_are_refused() {
+        let decoded = |bytes: &[u8]| decode::<Hello, GOSSIP_LIMIT>(bytes).err();
+        assert_eq!(decoded(&[]), Some(CodecError::Size));
+        assert_eq!(decoded(&[9, 0, 0]), Some(CodecError::Version(9)));
+        assert_eq!(
+            decoded(&[VERSION; GOSSIP_LIMIT + 1]),
+            Some(CodecError::Size)
+        );
+        assert!(encode::<GOSSIP_LIMIT>(&"x".repeat(GOSSIP_LIMIT)).is_err());
+    }
+
+    /// Every node must find a subject under the same key, in every version.
+    #[test]
+    fn record_keys_are_stable() {
+        let subject = |scope| Subject {
+            provider: "openai".into(),
+            key: "k-1".into(),
+            fingerprint: Fingerprint(7),
+            scope,
+        };
+        let key = record_key(&subject(SubjectScope::Key));
+        let model = record_key(&subject(SubjectScope::Model("gpt-4o".into())));
+        assert_eq!((key.len(), model.len()), (34, 34));
+        assert_ne!(key, model);
+        assert_eq!(key, "h/96893cd15a011f8b4866a039c3c3e943");
+    }
+}

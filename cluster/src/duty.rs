@@ -11,7 +11,7 @@ use crate::gossip::roster::Roster;
 use crate::node::{Node, target};
 use crate::raft::{Group, GroupOptions, Leadership, RaftWire, RegionMember, WireError};
 use crate::rpc::client::{CallError, Purpose};
-use crate::rpc::message::{AnswerBody, Request};
+use crate::rpc::message::{AnswerBody, Blob, Request};
 use crate::status::MemberState;
 use crate::store::SnapshotInfo;
 
@@ -147,15 +147,16 @@ impl RaftWire for Wiring {
         let peer = roster.by_raft_id(raft_id).ok_or(unreachable)?;
         let request = Request::Raft {
             to: raft_id,
-            message: request,
+            message: Blob(request),
         };
         let target = target(peer);
         let calls = &node.calls;
         match calls.call(&target, Purpose::Raft, &request, within).await {
-            Ok(AnswerBody::Raft(answer)) => Ok(answer),
+            Ok(AnswerBody::Raft(Blob(answer))) => Ok(answer),
             Ok(
                 AnswerBody::Done
                 | AnswerBody::Introduction(_)
+                | AnswerBody::Digests(_)
                 | AnswerBody::Tables(_)
                 | AnswerBody::Refused(_),
             ) => Err(WireError::Refused(raft_id, "another answer".to_owned())),

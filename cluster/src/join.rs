@@ -3,7 +3,8 @@
 //! Order: the leader of the own region (elected before acting), any live peer of the region, another
 //! region's leader, any live peer; again and again until one gives. While only nodes that are starting
 //! too answer, it exchanges with all of them and is ready after the join window. Found nobody within it:
-//! the own store alone. Gossip works, but no RPC answers for a minute: ready, and says that it is degraded.
+//! the own store alone. What the giver did not know is told to all: an operator's release may be in this
+//! node's store only. Gossip works, but no RPC answers for a minute: ready, and says that it is degraded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -143,8 +144,15 @@ impl Joining {
                 address: giver.rpc_address.clone(),
             };
             match exchange(&self.node, &with, Kind::Both).await {
-                Ok(_) if giver.leads => return Some(RestoredFrom::Leader(giver.node_id)),
-                Ok(_) => return Some(RestoredFrom::Peer(giver.node_id)),
+                Ok(exchanged) => {
+                    self.node
+                        .tell_all(exchanged.news, &exchanged.news_documents);
+                    return Some(if giver.leads {
+                        RestoredFrom::Leader(giver.node_id)
+                    } else {
+                        RestoredFrom::Peer(giver.node_id)
+                    });
+                }
                 Err(error) => {
                     tracing::debug!(peer = %giver.node_id, %error, "no table from there");
                     let until = *self
@@ -163,9 +171,9 @@ impl Joining {
         if self.exchanged.contains(&peer.node_id) {
             return;
         }
-        if let Ok(changed) = exchange(&self.node, peer, Kind::Both).await {
+        if let Ok(exchanged) = exchange(&self.node, peer, Kind::Both).await {
             self.exchanged.insert(peer.node_id.clone());
-            if changed > 0 {
+            if exchanged.changed > 0 {
                 self.brought = Some(peer.node_id.clone());
             }
         }
@@ -198,9 +206,11 @@ async fn introduce<'a>(
         .await;
     let introduction = answer.and_then(|body| match body {
         AnswerBody::Introduction(introduction) => Ok(introduction),
-        AnswerBody::Done | AnswerBody::Tables(_) | AnswerBody::Raft(_) | AnswerBody::Refused(_) => {
-            Err(CallError::Refused("another answer".to_owned()))
-        }
+        AnswerBody::Done
+        | AnswerBody::Digests(_)
+        | AnswerBody::Tables(_)
+        | AnswerBody::Raft(_)
+        | AnswerBody::Refused(_) => Err(CallError::Refused("another answer".to_owned())),
     });
     (target, introduction)
 }

@@ -12,14 +12,14 @@ use holdline_core::time::WallMs;
 use tokio::sync::watch;
 
 use crate::duty::Duty;
-use crate::gossip::keyspace::{Claim, Facts};
-use crate::gossip::outbox::Outbox;
+use crate::gossip::keyspace::{Claim, Facts, Posted};
+use crate::gossip::outbox::{Outbox, settled_at};
 use crate::gossip::roster::{Peer, Roster};
 use crate::gossip::socket::Wire;
 use crate::options::Options;
 use crate::push::Lanes;
 use crate::rpc::client::{Calls, Target};
-use crate::rpc::message::{Acquaintance, Introduction};
+use crate::rpc::message::{Acquaintance, Digests, Introduction};
 use crate::seal::Keyring;
 use crate::status::Join;
 use crate::store::{State, Store};
@@ -126,6 +126,24 @@ impl Node {
         self.state.merge_documents(documents)
     }
 
+    /// Tells every node of records and documents that only this one has.
+    pub(crate) fn tell_all(&self, records: Vec<Incoming>, documents: &[Document]) {
+        self.lanes.offer_documents(documents);
+        // A whole table would only fill the lanes: comparing digests sees to it.
+        if self.options.spread.push && records.len() <= MERGE_BATCH {
+            let records: Vec<_> = records.iter().map(|one| one.record.clone()).collect();
+            self.lanes.offer(&records);
+        }
+        if self.options.spread.gossip {
+            let (wall, scale) = (self.state.wall(), self.options.time_scale);
+            let posted = records.into_iter().map(|one| Posted {
+                settled_at: settled_at(wall, one.age_ms, scale),
+                record: one.record,
+            });
+            self.outbox.post(posted);
+        }
+    }
+
     /// What this node says of itself in gossip.
     pub(crate) fn facts(&self) -> Facts {
         let leadership = self.duty.leadership();
@@ -149,6 +167,14 @@ impl Node {
                 term: leadership.term,
                 acting: leadership.acting,
             }),
+        }
+    }
+
+    /// Of the tables as they are now.
+    pub(crate) fn digests(&self) -> Digests {
+        Digests {
+            records: self.state.record_digest(),
+            documents: self.state.document_digest(),
         }
     }
 

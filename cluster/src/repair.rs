@@ -7,13 +7,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use holdline_core::holds::Incoming;
 use holdline_core::ids::NodeId;
+use holdline_core::replica::Document;
 
 use crate::gossip::roster::Peer;
 use crate::node::{Node, target};
-use crate::rpc::BULKY;
 use crate::rpc::client::{CallError, Purpose, Target};
 use crate::rpc::message::{AnswerBody, Request, Tables, aged, incoming};
+use crate::rpc::{BRIEF, BULKY};
 
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
@@ -104,17 +106,54 @@ pub(crate) async fn run(node: Arc<Node>) {
 }
 
 async fn repair(node: Arc<Node>, peer: Peer, kind: Kind) {
-    match exchange(&node, &target(&peer), kind).await {
-        Ok(changed) => {
+    match exchange_if_different(&node, &target(&peer), kind).await {
+        Ok(Some(Exchanged { changed, .. })) => {
             tracing::debug!(peer = %peer.node_id, ?kind, changed, "exchanged tables");
         }
+        Ok(None) => {}
         Err(error) => {
             tracing::debug!(peer = %peer.node_id, ?kind, %error, "cannot exchange tables");
         }
     }
 }
 
-/// Gives all of this node's and takes in all of the other's. Returns how much changed here.
+/// Digests in gossip may be old: a table is large, so the peer is asked first.
+async fn exchange_if_different(
+    node: &Arc<Node>,
+    with: &Target,
+    kind: Kind,
+) -> Result<Option<Exchanged>, CallError> {
+    let asked = node
+        .calls
+        .call(with, Purpose::Tables, &Request::Digests, BRIEF)
+        .await?;
+    let AnswerBody::Digests(theirs) = asked else {
+        return Err(CallError::Refused("another answer".to_owned()));
+    };
+    let own = node.digests();
+    let equal = match kind {
+        Kind::Records => own.records == theirs.records,
+        Kind::Documents => own.documents == theirs.documents,
+        Kind::Both => own == theirs,
+    };
+    if equal {
+        return Ok(None);
+    }
+    exchange(node, with, kind).await.map(Some)
+}
+
+/// What an exchange brought.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanged {
+    /// How much changed here.
+    pub(crate) changed: usize,
+    /// What the other side did not know.
+    pub(crate) news: Vec<Incoming>,
+    /// See `news`.
+    pub(crate) news_documents: Vec<Document>,
+}
+
+/// Gives all of this node's and takes in all of the other's.
 ///
 /// # Errors
 /// When there is no answer.
@@ -122,15 +161,17 @@ pub(crate) async fn exchange(
     node: &Arc<Node>,
     with: &Target,
     kind: Kind,
-) -> Result<usize, CallError> {
+) -> Result<Exchanged, CallError> {
     let (records, documents) = match kind {
         Kind::Records => (true, false),
         Kind::Documents => (false, true),
         Kind::Both => (true, true),
     };
+    let records = records.then(|| node.state.export_records());
+    let documents = documents.then(|| node.state.export_documents());
     let request = Request::Exchange(Tables {
-        records: records.then(|| aged(node.state.export_records())),
-        documents: documents.then(|| node.state.export_documents()),
+        records: records.clone().map(aged),
+        documents: documents.clone(),
     });
     let answer = node
         .calls
@@ -139,9 +180,29 @@ pub(crate) async fn exchange(
     let AnswerBody::Tables(tables) = answer else {
         return Err(CallError::Refused("another answer".to_owned()));
     };
-    let mut changed = node.merge_documents(tables.documents.unwrap_or_default());
-    changed += node
-        .merge_records(incoming(tables.records.unwrap_or_default()))
-        .await;
-    Ok(changed)
+    let theirs = incoming(tables.records.unwrap_or_default());
+    let their_documents = tables.documents.unwrap_or_default();
+    Ok(Exchanged {
+        news: news(records.unwrap_or_default(), &theirs),
+        news_documents: news_documents(documents.unwrap_or_default(), &their_documents),
+        changed: node.merge_documents(their_documents) + node.merge_records(theirs).await,
+    })
+}
+
+fn news(mut own: Vec<Incoming>, theirs: &[Incoming]) -> Vec<Incoming> {
+    let theirs: BTreeMap<_, _> = theirs
+        .iter()
+        .map(|one| (&one.record.subject, one.record.register))
+        .collect();
+    own.retain(|one| {
+        let known = theirs.get(&one.record.subject);
+        known.is_none_or(|known| *known < one.record.register)
+    });
+    own
+}
+
+fn news_documents(mut own: Vec<Document>, theirs: &[Document]) -> Vec<Document> {
+    let theirs: BTreeMap<_, _> = theirs.iter().map(|one| (&one.name, one.stamp)).collect();
+    own.retain(|one| theirs.get(&one.name).is_none_or(|stamp| *stamp < one.stamp));
+    own
 }

@@ -10,6 +10,8 @@ pub(crate) mod outbox;
 pub(crate) mod roster;
 pub(crate) mod seek;
 pub(crate) mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,8 +40,8 @@ const BEAT: Duration = Duration::from_millis(100);
 /// Between two beats, however much there is to say.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// Records set under one lock.
-const BATCH: usize = 256;
+/// Records set per beat: one delta carries about so many, and the facts behind them must not be late.
+const BATCH: usize = 128;
 
 /// Silence that makes a node suspect, in mean heartbeat intervals.
 const PHI: f64 = 8.0;
@@ -141,6 +143,7 @@ pub(crate) async fn run(
     mut sought: mpsc::Receiver<SocketAddr>,
 ) {
     let mut watch = Watch::default();
+    let mut allowance = Allowance::default();
     let mut adoption = Adoption::default();
     let mut ticks = tokio::time::interval(BEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -149,10 +152,10 @@ pub(crate) async fn run(
         tokio::select! {
             _ = ticks.tick() => {
                 adoption.tick(&node, &gossip.chitchat).await;
-                beat(&node, &gossip, &intake, &mut watch).await;
+                beat(&node, &gossip, &intake, &mut watch, &mut allowance).await;
             }
             () = node.outbox.wake.notified() => {
-                beat(&node, &gossip, &intake, &mut watch).await;
+                beat(&node, &gossip, &intake, &mut watch, &mut allowance).await;
                 tokio::time::sleep(BREATH).await;
             }
             Some(address) = sought.recv() => {
@@ -173,10 +176,16 @@ pub(crate) async fn run(
 }
 
 /// One round: say what is new here, see who is there.
-async fn beat(node: &Node, gossip: &Gossip, intake: &Intake, watch: &mut Watch) {
+async fn beat(
+    node: &Node,
+    gossip: &Gossip,
+    intake: &Intake,
+    watch: &mut Watch,
+    allowance: &mut Allowance,
+) {
     let facts = node.facts();
     let records = if node.options.spread.gossip {
-        next_records(node)
+        next_records(node, allowance)
     } else {
         Vec::new()
     };
@@ -205,9 +214,6 @@ async fn beat(node: &Node, gossip: &Gossip, intake: &Intake, watch: &mut Watch) 
         .retain(|id, _| roster.peers.contains_key(id));
     nudge(node, gossip, &roster, !records.is_empty());
     node.roster.send_replace(roster);
-    if !node.outbox.is_empty() {
-        node.outbox.wake.notify_one();
-    }
 }
 
 /// Peers that push does not reach, or that should hear a goodbye, get gossip out of turn.
@@ -223,7 +229,7 @@ fn nudge(node: &Node, gossip: &Gossip, roster: &roster::Roster, new_records: boo
 }
 
 /// Keys and values of the records that wait for gossip.
-fn next_records(node: &Node) -> Vec<(String, String)> {
+fn next_records(node: &Node, allowance: &mut Allowance) -> Vec<(String, String)> {
     if node.outbox.take_overflow() {
         let own = node.options.node_id.as_str();
         let records = node.state.export_records().into_iter();
@@ -231,8 +237,34 @@ fn next_records(node: &Node) -> Vec<(String, String)> {
         let made_here: Vec<_> = made_here.filter(|r| r.details.origin == own).collect();
         node.outbox.post_own(&made_here);
     }
-    let posted = node.outbox.take(BATCH);
+    let posted = node.outbox.take(allowance.left(Instant::now()));
+    allowance.left -= posted.len();
     posted.iter().filter_map(entry).collect()
+}
+
+/// How many records may still be set before the next beat.
+#[derive(Debug)]
+struct Allowance {
+    since: Instant,
+    left: usize,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            since: Instant::now(),
+            left: BATCH,
+        }
+    }
+}
+
+impl Allowance {
+    fn left(&mut self, now: Instant) -> usize {
+        if now.duration_since(self.since) >= BEAT {
+            (self.since, self.left) = (now, BATCH);
+        }
+        self.left
+    }
 }
 
 fn entry(posted: &Posted) -> Option<(String, String)> {

@@ -67,11 +67,6 @@ impl Outbox {
         taken
     }
 
-    /// Whether more wait.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lock().by_subject.is_empty()
-    }
-
     /// Whether something did not fit since this was last asked.
     pub(crate) fn take_overflow(&self) -> bool {
         std::mem::take(&mut self.lock().overflowed)

@@ -121,6 +121,7 @@ impl Calls {
             AnswerBody::Refused(why) => Err(CallError::Refused(why)),
             body @ (AnswerBody::Done
             | AnswerBody::Introduction(_)
+            | AnswerBody::Digests(_)
             | AnswerBody::Tables(_)
             | AnswerBody::Raft(_)) => Ok(body),
         }

@@ -1,20 +1,23 @@
 //! What nodes ask of one another.
 
+use std::fmt;
+
 use holdline_core::holds::{Incoming, Record};
 use holdline_core::ids::{NodeId, Region};
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The first sealed message of a connection: who calls whom, and what for.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
 }
 
 /// Its answer.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Welcome {
     /// Go on.
     Welcome,
@@ -23,7 +26,7 @@ pub(crate) enum Welcome {
 }
 
 /// A question.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// Are you there?
     Ping,
@@ -33,6 +36,8 @@ pub(crate) enum Request {
     PushDocuments(Vec<Document>),
     /// Whom do you know, and who leads?
     Introduce,
+    /// Are your tables like mine? What gossip says of them may be old.
+    Digests,
     /// Here is all of mine: give me all of yours.
     Exchange(Tables),
     /// The sender of this boot number goes.
@@ -45,12 +50,12 @@ pub(crate) enum Request {
         /// The raft id.
         to: u64,
         /// Raft's own.
-        message: Vec<u8>,
+        message: Blob,
     },
 }
 
 /// An answer, with the answerer's clock.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answer {
     /// When it was written: callers measure the offset of the clock by it.
     pub(crate) wall: WallMs,
@@ -59,22 +64,65 @@ pub(crate) struct Answer {
 }
 
 /// What was answered.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum AnswerBody {
     /// It is done.
     Done,
     /// To [`Request::Introduce`].
     Introduction(Introduction),
+    /// To [`Request::Digests`].
+    Digests(Digests),
     /// To [`Request::Exchange`].
     Tables(Tables),
     /// To [`Request::Raft`].
-    Raft(Vec<u8>),
+    Raft(Blob),
     /// No, and why.
     Refused(String),
 }
 
+/// Of the whole tables of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Digests {
+    pub(crate) records: u128,
+    pub(crate) documents: u64,
+}
+
+/// Bytes that are written in one piece, not one by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Blob(pub(crate) Vec<u8>);
+
+impl Serialize for Blob {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Blob {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_byte_buf(BlobVisitor)
+    }
+}
+
+struct BlobVisitor;
+
+impl Visitor<'_> for BlobVisitor {
+    type Value = Blob;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("bytes")
+    }
+
+    fn visit_bytes<E: de::Error>(self, bytes: &[u8]) -> Result<Blob, E> {
+        Ok(Blob(bytes.to_vec()))
+    }
+
+    fn visit_byte_buf<E: de::Error>(self, bytes: Vec<u8>) -> Result<Blob, E> {
+        Ok(Blob(bytes))
+    }
+}
+
 /// Records and documents: all of a node's, or one kind only.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tables {
     /// None: not asked for.
     pub(crate) records: Option<Vec<Aged>>,
@@ -83,7 +131,7 @@ pub(crate) struct Tables {
 }
 
 /// A record and how old its state was when it was sent.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Aged {
     /// Unscaled milliseconds.
     pub(crate) age_ms: u64,
@@ -92,7 +140,7 @@ pub(crate) struct Aged {
 }
 
 /// What a joiner needs to know.
-#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Introduction {
     /// The answerer has its table.
     pub(crate) ready: bool,

@@ -4,6 +4,8 @@ pub(crate) mod channel;
 pub(crate) mod client;
 pub(crate) mod message;
 pub(crate) mod server;
+#[cfg(test)]
+mod tests;
 
 use std::time::Duration;
 

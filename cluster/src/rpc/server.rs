@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::BULKY;
 use super::channel::{Channel, ChannelError};
-use super::message::{Answer, AnswerBody, Request, Tables, aged, incoming};
+use super::message::{Answer, AnswerBody, Blob, Request, Tables, aged, incoming};
 use crate::codec::{self, MESSAGE_LIMIT};
 use crate::node::Node;
 
@@ -115,25 +115,27 @@ async fn answer(node: &Arc<Node>, from: &NodeId, request: Request) -> AnswerBody
             AnswerBody::Done
         }
         Request::Introduce => AnswerBody::Introduction(node.introduction()),
+        Request::Digests => AnswerBody::Digests(node.digests()),
         Request::Exchange(tables) => AnswerBody::Tables(exchange(node, tables).await),
         Request::Goodbye { boot } => {
             node.note_goodbye(from, boot);
             AnswerBody::Done
         }
-        Request::Raft { to, message } => raft(node, to, &message).await,
+        Request::Raft { to, message } => raft(node, to, &message.0).await,
     }
 }
 
-/// Takes in what is given and gives back the same kinds, whole.
+/// Gives its own of the same kinds, whole, and takes in what is given. What it gives is what it had
+/// before, so that the caller can tell what was news here.
 async fn exchange(node: &Arc<Node>, given: Tables) -> Tables {
     let mut back = Tables::default();
     if let Some(records) = given.records {
-        node.merge_records(incoming(records)).await;
         back.records = Some(aged(node.state.export_records()));
+        node.merge_records(incoming(records)).await;
     }
     if let Some(documents) = given.documents {
-        node.merge_documents(documents);
         back.documents = Some(node.state.export_documents());
+        node.merge_documents(documents);
     }
     back
 }
@@ -143,7 +145,7 @@ async fn raft(node: &Arc<Node>, to: u64, message: &[u8]) -> AnswerBody {
         return AnswerBody::Refused(format!("raft node {to} does not live here"));
     }
     match node.duty.answer(message).await {
-        Ok(answer) => AnswerBody::Raft(answer),
+        Ok(answer) => AnswerBody::Raft(Blob(answer)),
         Err(error) => AnswerBody::Refused(error.to_string()),
     }
 }

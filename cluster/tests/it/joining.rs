@@ -1,9 +1,11 @@
 //! Who starts gets the table, from the right one.
 
+use std::time::Duration;
+
 use holdline_cluster::RestoredFrom;
 use holdline_core::ids::NodeId;
 
-use crate::support::{Node, all_hold, eventually, fleet, start_all};
+use crate::support::{Node, all_hold, eventually, fleet, none_holds, start_all};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_joiner_gets_the_table_of_its_leader() {
@@ -67,4 +69,21 @@ async fn nodes_that_start_together_have_everything_when_they_are_ready() {
     for node in &nodes {
         assert_eq!(node.table.held(), ["k-a", "k-b"]);
     }
+}
+
+/// A release that only one node's disk had when all were killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_only_a_joiner_knows_gets_everywhere() {
+    let mut nodes = fleet(4);
+    start_all(&mut nodes[..3]).await;
+    nodes[0].hold("k-a");
+    all_hold(&nodes[..3], "k-a").await;
+    nodes[3].options.seeds = vec![nodes[1].gossip_address()];
+    nodes[3].disk.save(nodes[0].table.after_release("k-a"));
+    nodes[3].start().await;
+    nodes[3].ready().await;
+    assert!(!nodes[3].holds("k-a"));
+    // Comparing digests would take 3 s.
+    let took = none_holds(&nodes, "k-a").await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use holdline_cluster::{Snapshot, Store, StoreError};
+use holdline_cluster::{Snapshot, SnapshotInfo, Store, StoreError};
 use holdline_core::holds::{Incoming, Subject};
+use holdline_core::time::WallMs;
 
 #[derive(Default)]
 pub(crate) struct Disk(Mutex<Rows>);
@@ -32,6 +33,23 @@ impl Disk {
     /// Snapshots saved, and whether the last one was whole.
     pub(crate) fn saves(&self) -> usize {
         self.0.lock().unwrap().saves
+    }
+
+    /// Puts a table there.
+    pub(crate) fn save(&self, records: Vec<Incoming>) {
+        let info = SnapshotInfo {
+            saved_at: WallMs(1),
+            saved_by: "n-other".into(),
+            held: 0,
+            group_uid: 0,
+            term: 0,
+        };
+        let whole = true;
+        self.0.lock().unwrap().saved = Some(Snapshot {
+            info,
+            whole,
+            records,
+        });
     }
 
     /// Fails every call from now on, or works again.

@@ -63,6 +63,17 @@ impl Table {
         self.ledger().release(&which, self.wall(), self.now())
     }
 
+    /// The whole table as it would be after a release, which does not happen here.
+    pub(crate) fn after_release(&self, key: &str) -> Vec<Incoming> {
+        let mut other = Ledger::new("n-other".into(), "east".into(), 999_999);
+        for one in self.export_records() {
+            other.merge(one, self.now());
+        }
+        let which = Selector::Key("openai".into(), key.into());
+        other.release(&which, self.wall(), self.now());
+        other.export(self.now())
+    }
+
     pub(crate) fn write(&self, name: &str, body: &str) -> Document {
         let document = Document {
             name: name.to_owned(),
