@@ -6,7 +6,8 @@
 //! the own store alone. What the giver did not know is told to all: an operator's release may be in this
 //! node's store only. Gossip works, but no RPC answers for a minute: ready, and says that it is degraded.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -29,6 +30,9 @@ const ENDURANCE: Duration = Duration::from_secs(60);
 
 /// A leader that is there but does not answer is preferred for so long.
 const LEADER_FIRST: Duration = Duration::from_millis(1_500);
+
+/// Who has just heard of an election may know more than who answered first.
+const LEADER_NAMED: Duration = Duration::from_millis(250);
 
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -95,30 +99,31 @@ impl Joining {
     /// Asks whoever is known. Gives the giver if one gave.
     async fn round(&mut self) -> Option<RestoredFrom> {
         let targets = self.known_peers();
-        let mut ready = false;
-        let mut nodes: BTreeMap<NodeId, Acquaintance> = BTreeMap::new();
-        let mut starting = Vec::new();
+        let mut heard = Heard::default();
         let mut asked: FuturesUnordered<_> =
             targets.iter().map(|t| introduce(&self.node, t)).collect();
-        while let Some((target, introduction)) = asked.next().await {
+        // Every answer comes within BRIEF; once somebody has the table, the others are not waited for.
+        let mut until = Instant::now() + BRIEF * 2;
+        while let Ok(Some((target, introduction))) =
+            tokio::time::timeout_at(until.into(), asked.next()).await
+        {
             let Ok(introduction) = introduction else {
                 continue;
             };
             self.answered = true;
-            for acquaintance in introduction.nodes {
-                nodes.insert(acquaintance.node_id.clone(), acquaintance);
+            if introduction.ready && !heard.ready {
+                until = Instant::now() + LEADER_NAMED;
             }
-            if introduction.ready {
-                ready = true;
-                break; // it knows the leader: no need to wait for the others
+            heard.take(target, introduction);
+            if heard.ready && heard.names_leader_of(&self.node.options.region) {
+                break;
             }
-            starting.push(target.clone());
         }
         drop(asked);
-        if ready {
-            return self.take_from(nodes.into_values().collect()).await;
+        if heard.ready {
+            return self.take_from(heard.nodes.into_values().collect()).await;
         }
-        for peer in starting {
+        for peer in heard.starting {
             self.exchange_with_starting(&peer).await;
         }
         None
@@ -192,6 +197,44 @@ impl Joining {
             from,
             held: self.node.state.held_count(),
         }
+    }
+}
+
+/// What the introductions of one round said.
+#[derive(Default)]
+struct Heard {
+    /// Somebody has the table.
+    ready: bool,
+    starting: Vec<Target>,
+    nodes: BTreeMap<NodeId, Acquaintance>,
+}
+
+impl Heard {
+    fn take(&mut self, from: &Target, introduction: Introduction) {
+        if introduction.ready {
+            self.ready = true;
+        } else {
+            self.starting.push(from.clone());
+        }
+        for node in introduction.nodes {
+            match self.nodes.entry(node.node_id.clone()) {
+                Entry::Vacant(unknown) => {
+                    unknown.insert(node);
+                }
+                Entry::Occupied(mut known) => {
+                    let known = known.get_mut();
+                    known.ready |= node.ready;
+                    if node.leads {
+                        (known.leads, known.acting) = (true, node.acting);
+                    }
+                }
+            }
+        }
+    }
+
+    fn names_leader_of(&self, region: &Region) -> bool {
+        let mut nodes = self.nodes.values();
+        nodes.any(|node| node.leads && node.ready && node.region == *region)
     }
 }
 

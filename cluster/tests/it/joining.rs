@@ -16,9 +16,9 @@ async fn a_joiner_gets_the_table_of_its_leader() {
     }
     nodes[1].write("settings", "{}");
     all_hold(&nodes, "k-499").await;
-    eventually("east has a leader", || {
-        let leaders = nodes[1].handle().status().leaders;
-        leaders.contains_key("east")
+    eventually("all know a leader of the east", || {
+        let leads = |node: &Node| node.handle().status().leaders.contains_key("east");
+        nodes.iter().all(leads)
     })
     .await;
     let leader: NodeId = nodes[1].handle().status().leaders["east"].clone();
