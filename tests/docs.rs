@@ -9,11 +9,13 @@ use std::path::{Path, PathBuf};
 use holdline::config::Config;
 
 /// Documents for people; every one of them is checked.
-const DOCUMENTS: [&str; 4] = [
+const DOCUMENTS: [&str; 6] = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
     "docs/operating.md",
+    "docs/configuration.md",
+    "docs/api.md",
 ];
 
 #[test]
@@ -48,6 +50,45 @@ fn every_link_leads_somewhere() {
             let file = link.split('#').next().unwrap();
             if !file.contains("://") && !file.is_empty() {
                 assert!(folder.join(file).exists(), "{document} links to {link}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_path_that_is_served_is_documented() {
+    let documented = read("docs/api.md");
+    let paths = read("src/api/paths.rs");
+    let served = paths.split("&str = \"").skip(1);
+    let served = served.map(|rest| rest.split('"').next().unwrap());
+    for path in served.filter(|path| *path != "/api/") {
+        assert!(documented.contains(path), "docs/api.md lacks {path}");
+    }
+}
+
+#[test]
+fn every_field_that_is_read_is_documented() {
+    let documented = read("docs/configuration.md");
+    for file in ["sections", "network", "key", "adaptive", "file"] {
+        let source = read(&format!("src/config/{file}.rs"));
+        let reads = [
+            "bool",
+            "text",
+            "texts",
+            "small",
+            "integer",
+            "port",
+            "duration_ms",
+            "secret",
+        ];
+        for read in reads {
+            let call = format!(".{read}(\"");
+            for rest in source.split(call.as_str()).skip(1) {
+                let field = rest.split('"').next().unwrap();
+                assert!(
+                    documented.contains(field),
+                    "docs/configuration.md lacks {field}, which src/config/{file}.rs reads"
+                );
             }
         }
     }
