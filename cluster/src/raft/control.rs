@@ -179,11 +179,11 @@ impl Control {
     async fn forget(&mut self, uid: Option<u64>, cause: Cause) {
         info!(?uid, ?cause, region = %self.shared.options.region, "leaving the raft group");
         match self.shared.forget().await {
-            Ok(()) => match (uid, cause) {
-                (Some(uid), Cause::Destroyed | Cause::Abandoned | Cause::NoQuorum) => {
-                    self.given_up.insert(uid, Instant::now());
+            Ok(()) => match cause {
+                Cause::Met(_) => {}
+                Cause::Destroyed | Cause::Abandoned | Cause::NoQuorum => {
+                    self.given_up.extend(uid.map(|uid| (uid, Instant::now())));
                 }
-                (Some(_) | None, _) => {}
             },
             Err(StoreError(error)) => warn!(error, "cannot forget the raft group"),
         }

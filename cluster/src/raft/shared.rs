@@ -44,11 +44,10 @@ pub(super) struct Life {
 const SHUTDOWN_WITHIN: Duration = Duration::from_secs(2);
 
 impl Life {
-    /// Whether the log or the vote says that this node has been in a group.
-    fn is_blank(&self) -> bool {
-        let metrics = self.raft.metrics();
-        let metrics = metrics.borrow();
-        metrics.last_log_index.is_none() && metrics.vote == openraft::Vote::default()
+    /// Whether nothing of a group has reached its log yet. Its metrics cannot tell: they are blank
+    /// for a moment after every start.
+    async fn is_blank(&self) -> bool {
+        matches!(self.raft.is_initialized().await, Ok(false))
     }
 
     async fn end(self) {
@@ -83,7 +82,9 @@ impl Shared {
         });
         shared.begin().await?;
         // A group was named, but nothing of it came: nothing is lost by asking anew.
-        if uid.is_some() && shared.life().is_some_and(|life| life.is_blank()) {
+        if let (Some(_), Some(life)) = (uid, shared.life())
+            && life.is_blank().await
+        {
             shared.forget().await?;
         }
         Ok(shared)

@@ -6,6 +6,7 @@
 mod groups;
 mod memory;
 mod net;
+mod plans;
 mod storage;
 
 use std::time::Duration;

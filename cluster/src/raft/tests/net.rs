@@ -57,7 +57,7 @@ impl Inner {
         pair(one, other) || pair(other, one)
     }
 
-    /// What `name` would know by gossip. What it cannot reach it last saw alive.
+    /// What `name` would know by gossip: what it cannot reach is dead to it.
     fn members(&self, name: &str, nodes: &BTreeMap<String, Node>) -> Vec<RegionMember> {
         let known = nodes.iter().filter(|(_, node)| node.raft_id != 0);
         known
@@ -235,6 +235,10 @@ impl Net {
         self.node(name, |node| Arc::clone(&node.store))
     }
 
+    pub(super) fn raft_id(&self, name: &str) -> u64 {
+        self.node(name, |node| node.raft_id)
+    }
+
     pub(super) fn every(&self, name: &str, interval: Duration) {
         self.node(name, |node| node.interval.send_replace(interval));
     }
@@ -266,6 +270,10 @@ impl Net {
     pub(super) fn agreed(&self, names: &[String]) -> Option<String> {
         let first = self.leadership(names.first()?);
         let leader = first.leader.clone().filter(|_| !first.acting)?;
+        // Gossip may not have noticed yet that a leader is dead.
+        self.running()
+            .iter()
+            .find(|name| *name == leader.as_str())?;
         names
             .iter()
             .all(|name| {
@@ -292,6 +300,18 @@ impl Net {
             membership.voter_ids().collect(),
             membership.learner_ids().collect(),
         )
+    }
+
+    /// Waits until `leader` has so many voters.
+    pub(super) async fn voters(&self, leader: &str, voters: usize) {
+        let counted = || (self.membership(leader).0.len() == voters).then_some(());
+        self.eventually(Duration::from_secs(8), "such voters", counted)
+            .await;
+    }
+
+    /// Lets time pass.
+    pub(super) async fn settle(&self, time: Duration) {
+        tokio::time::sleep(time).await;
     }
 
     /// Waits until `what` is there.
