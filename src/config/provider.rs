@@ -93,23 +93,13 @@ pub(crate) fn read(
         id: ProviderId::from(name),
         base,
         dialect: base.map_or(Dialect::Other, |base| base.dialect),
-        base_url: without_version(base_url?, default_path),
+        base_url: base_url?,
         chat_path: custom_path.unwrap_or_else(|| default_path.to_owned()),
         keyless,
         network,
         keys,
         written: Written(without_keys(value)),
     })
-}
-
-/// A base URL that ends with `/v1` means the same as one without: the path behind it has it too.
-fn without_version(url: Uri, chat_path: &str) -> Uri {
-    let text = url.to_string();
-    let text = text.trim_end_matches('/');
-    let bare = text
-        .strip_suffix("/v1")
-        .filter(|_| chat_path.starts_with("/v1/"));
-    bare.and_then(|bare| bare.parse().ok()).unwrap_or(url)
 }
 
 fn check_name(reader: &Reader<'_>, path: &str, name: &str) {

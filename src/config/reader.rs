@@ -176,7 +176,8 @@ impl<'r, 'v> Object<'r, 'v> {
         self.map.get(field).filter(|value| !value.is_null())
     }
 
-    /// A field of a type; an error where it has another.
+    /// A field of a type; an error where it has another. Text that stands where a scalar should is
+    /// repeated, text in place of a list is not: it may be a secret.
     fn typed<T>(
         &self,
         field: &'static str,
@@ -186,7 +187,12 @@ impl<'r, 'v> Object<'r, 'v> {
         let value = self.get(field)?;
         let found = read(value);
         if found.is_none() {
-            self.error(field, format!("must be {wanted}, not {}", shown(value)));
+            let got = if wanted.starts_with("a list") {
+                kind(value).to_owned()
+            } else {
+                shown(value)
+            };
+            self.error(field, format!("must be {wanted}, not {got}"));
         }
         found
     }

@@ -230,6 +230,9 @@ impl Node {
     /// Makes the catalog and the view anew: after documents changed.
     fn rebuild(&self, state: &Replicated) {
         let catalog = Catalog::build(&self.config, &state.documents);
+        for problem in &catalog.problems {
+            tracing::warn!(%problem, "a saved edit cannot be used on this node");
+        }
         let settings = Arc::new(config::settings(&self.config, &state.documents));
         self.snapshot_interval.send_if_modified(|interval| {
             let wanted = self

@@ -50,8 +50,9 @@ impl ClusterStore for Store {
         snapshot: &Snapshot,
         raft_values: &[(&str, Vec<u8>)],
     ) -> Result<(), ClusterStoreError> {
+        let wall = logs::wall_now();
         Ok(self.write("a snapshot", |t| {
-            holds::merge_snapshot(t, snapshot, self.time_scale)?;
+            holds::merge_snapshot(t, snapshot, wall, self.time_scale)?;
             for (name, value) in raft_values {
                 raft::put_value(t, name, value)?;
             }

@@ -105,11 +105,12 @@ impl Store {
     }
 }
 
-/// Merges a snapshot. A whole one also drops rows that are too old to matter; it never drops a newer
-/// register, because the saved table is a join like any other.
+/// Merges a snapshot. A whole one also drops rows that are too old to matter, by this node's own clock;
+/// it never drops a newer register, because the saved table is a join like any other.
 pub(super) fn merge_snapshot(
     t: &Transaction<'_>,
     snapshot: &Snapshot,
+    wall: WallMs,
     scale: f64,
 ) -> Result<(), Fault> {
     merge(
@@ -119,8 +120,8 @@ pub(super) fn merge_snapshot(
         snapshot.info.saved_at,
     )?;
     if snapshot.whole {
-        prune(t, Table::Snapshot, snapshot.info.saved_at, scale)?;
-        prune(t, Table::Holds, snapshot.info.saved_at, scale)?;
+        prune(t, Table::Snapshot, wall, scale)?;
+        prune(t, Table::Holds, wall, scale)?;
     }
     let newest = snapshot_info(t)?.is_none_or(|here| here.saved_at <= snapshot.info.saved_at);
     if newest {

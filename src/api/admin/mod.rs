@@ -25,6 +25,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use http::header::{HOST, ORIGIN};
+use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode, Uri};
 
 use super::auth::{Auth, Permission};
@@ -108,6 +109,7 @@ async fn guard(State(admin): State<Admin>, request: Request, next: Next) -> Resp
         let checked = admin
             .auth
             .check(request.headers(), peer, needs, now_seconds())
+            .and_then(|()| refuse_foreign_name(&admin, &request))
             .and_then(|()| refuse_foreign_page(&admin, request.method(), request.headers()));
         if let Err(refusal) = checked {
             return refusal.into_response();
@@ -157,6 +159,32 @@ fn permission(path: &str, method: &Method) -> Permission {
     }
 }
 
+/// Without a login a name that leads to this node by somebody else's DNS must not make a browser's page
+/// one of ours.
+fn refuse_foreign_name(admin: &Admin, request: &Request) -> Result<(), Refusal> {
+    let host = request
+        .headers()
+        .get(HOST)
+        .and_then(|host| host.to_str().ok());
+    let authority = host.and_then(|host| host.parse::<Authority>().ok());
+    let authority = authority.as_ref().or(request.uri().authority());
+    let Some(name) = authority
+        .map(Authority::host)
+        .filter(|_| !admin.auth.is_enabled())
+    else {
+        return Ok(());
+    };
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    let own = name == "localhost" || name == admin.node.place.advertise_host;
+    if own || address.is_ok() {
+        return Ok(());
+    }
+    Err(Refusal::new(
+        StatusCode::FORBIDDEN,
+        "without a login the admin API is called by address, localhost or the advertised host: set auth_config",
+    ))
+}
+
 /// A page of another site must not change anything through its visitor's browser.
 fn refuse_foreign_page(admin: &Admin, method: &Method, headers: &HeaderMap) -> Result<(), Refusal> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
@@ -165,9 +193,7 @@ fn refuse_foreign_page(admin: &Admin, method: &Method, headers: &HeaderMap) -> R
     };
     let uri: Option<Uri> = origin.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
-    let host = authority
-        .map(http::uri::Authority::host)
-        .unwrap_or_default();
+    let host = authority.map(Authority::host).unwrap_or_default();
     let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
     let near = host == "localhost" || address.is_ok_and(|ip| ip.is_loopback());
     let own = authority.is_some_and(|authority| Some(authority.as_str()) == text(HOST));
