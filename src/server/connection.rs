@@ -62,8 +62,7 @@ pub(super) async fn serve<S>(
         builder
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head_timeout)
-            .max_header_size(limits.max_head_bytes)
-            .pipeline_flush(true);
+            .max_header_size(limits.max_head_bytes);
         let mut connection = pin!(builder.serve_connection(io, service));
         tokio::select! {
             served = connection.as_mut() => served,

@@ -100,6 +100,25 @@ async fn heads_beyond_reason_are_refused() {
     );
 }
 
+/// What two proxies could read in two ways is refused, and nothing behind it is served.
+#[tokio::test]
+async fn smuggled_requests_are_not_served() {
+    let (address, _stop, _) = start(Limits::default()).await;
+    for lines in [
+        "content-length: 3\r\ncontent-length: 5\r\n",
+        "content-length: +3\r\n",
+        "transfer-encoding: xchunked\r\n",
+        "transfer-encoding: chunked, identity\r\n",
+        "content-length : 3\r\n",
+        ": x\r\n",
+    ] {
+        let bad = format!("POST / HTTP/1.1\r\nhost: x\r\n{lines}\r\nabc");
+        let answer = send(address, &[bad.as_bytes(), GET].concat()).await;
+        assert!(answer.starts_with("HTTP/1.1 400"), "{lines:?}: {answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{lines:?}: {answer}");
+    }
+}
+
 #[tokio::test]
 async fn heads_that_never_end_are_closed() {
     let limits = Limits {
