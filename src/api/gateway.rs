@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use axum::Router;
-use http::header::{ALLOW, CONTENT_TYPE, HOST};
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use hyper::service::Service;
@@ -46,7 +46,12 @@ impl Gateway {
         if request.headers().get_all(HOST).iter().nth(1).is_some() {
             let refusal =
                 ApiError::caller(StatusCode::BAD_REQUEST, "the request has two Host headers");
-            return refusal.into_response();
+            let mut response = refusal.into_response();
+            // Whoever sends what can be read in two ways does not get to send more on this connection.
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+            return response;
         }
         let path = request.uri().path();
         match (path, request.method()) {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::linger::Lingering;
 use super::peer::WithPeer;
 use super::{Body, Limits};
 
@@ -42,13 +43,13 @@ pub(super) async fn serve<S>(
         return;
     };
     let service = WithPeer::new(service, peer);
-    let io = TokioIo::new(stream);
     let served = if first == PREFACE {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(limits.max_head_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(limits.head_timeout);
+        let io = TokioIo::new(stream);
         let mut connection = pin!(builder.serve_connection(io, service));
         tokio::select! {
             served = connection.as_mut() => served,
@@ -63,6 +64,7 @@ pub(super) async fn serve<S>(
             .timer(TokioTimer::new())
             .header_read_timeout(limits.head_timeout)
             .max_header_size(limits.max_head_bytes);
+        let io = TokioIo::new(Lingering::new(stream));
         let mut connection = pin!(builder.serve_connection(io, service));
         tokio::select! {
             served = connection.as_mut() => served,

@@ -6,6 +6,7 @@
 
 mod body;
 mod connection;
+mod linger;
 mod peer;
 
 use std::convert::Infallible;
@@ -52,7 +53,7 @@ impl Default for Limits {
 
 /// The port cannot be had.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on port {} of {} (HTTP): {source}", .address.port(), .address.ip())]
+#[error("cannot listen on port {} of {} (HTTP)", .address.port(), .address.ip())]
 pub struct BindError {
     /// What was asked for.
     pub address: SocketAddr,
