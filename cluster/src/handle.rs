@@ -66,7 +66,7 @@ impl std::fmt::Debug for Handle {
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A port is taken or an address is not ours.
-    #[error("cannot listen on {what} {address}: {source}")]
+    #[error("cannot listen on {what} {address}")]
     Bind {
         /// `gossip (UDP)` or `rpc (TCP)`.
         what: &'static str,

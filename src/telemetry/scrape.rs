@@ -2,10 +2,12 @@
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::{encode_eof, encode_registry};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use holdline_cluster::Counters;
 use holdline_core::holds::HeldRow;
 
 use crate::node::{Live, Node};
@@ -23,6 +25,11 @@ struct HeldLabels {
     scope: &'static str,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PathLabels {
+    path: &'static str,
+}
+
 /// The node's metrics as Prometheus reads them.
 ///
 /// # Errors
@@ -31,6 +38,9 @@ pub fn scrape(node: &Node) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     encode_registry(&mut text, &node.metrics.registry)?;
     encode_registry(&mut text, &of_this_moment(&node.live(), &node.held(), node))?;
+    if let Some(cluster) = node.cluster() {
+        encode_registry(&mut text, &of_the_cluster(&cluster.counters()))?;
+    }
     encode_eof(&mut text)?;
     Ok(text)
 }
@@ -84,5 +94,59 @@ fn of_this_moment(live: &Live, held: &[HeldRow], node: &Node) -> Registry {
         held_now,
     );
     registry.register("holdline_uptime_seconds", "Since the node started", uptime);
+    let degraded = Gauge::<i64>::default();
+    degraded.set(i64::try_from(node.degraded().len()).unwrap_or(i64::MAX));
+    registry.register(
+        "holdline_degraded",
+        "What does not work although the node serves; /ready names it",
+        degraded,
+    );
+    registry
+}
+
+/// What the cluster counts by itself.
+fn of_the_cluster(counted: &Counters) -> Registry {
+    let mut registry = Registry::default();
+    let received = Family::<PathLabels, Counter>::default();
+    for (path, count) in [
+        ("push", counted.records_received_by_push),
+        ("gossip", counted.records_received_by_gossip),
+    ] {
+        received.get_or_create(&PathLabels { path }).inc_by(count);
+    }
+    registry.register(
+        "holdline_records_received",
+        "Records that other nodes told, by how they came",
+        received,
+    );
+    for (name, help, count) in [
+        (
+            "holdline_datagrams_refused",
+            "Gossip datagrams that did not open, came twice or made no sense",
+            counted.datagrams_refused,
+        ),
+        (
+            "holdline_rpcs_refused",
+            "RPC connections and messages that did not open or made no sense",
+            counted.rpcs_refused,
+        ),
+        (
+            "holdline_records_pushed",
+            "Records that another node acknowledged, once per node",
+            counted.records_pushed,
+        ),
+        (
+            "holdline_records_not_queued",
+            "Records that found a push queue full and were left to gossip",
+            counted.push_queue_full,
+        ),
+        (
+            "holdline_leader_changes",
+            "Changes of this region's leader that this node saw",
+            counted.leader_changes,
+        ),
+    ] {
+        registry.register(name, help, ConstCounter::new(count));
+    }
     registry
 }
