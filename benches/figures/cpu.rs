@@ -1,0 +1,155 @@
+//! CPU time of the gateway per request, beside that of a bare pass-through for the same work.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use crate::load::{Load, Shape};
+use crate::measure::cpu_time;
+use crate::report::{Figure, Report, shown};
+use crate::upstream::{CHUNKS, Upstream};
+use crate::{PASS_THROUGH, stage};
+
+const CONNECTIONS: usize = 32;
+const AIM: f64 = 1.6;
+/// Each side works so many times, in turns: a slow spell of the machine meets both.
+const ROUNDS: u32 = 4;
+
+/// One kind of work.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    shape: Shape,
+    requests_per_round: u32,
+}
+
+const PLAIN: Work = Work {
+    shape: Shape::Plain,
+    requests_per_round: 8_000,
+};
+const STREAMED: Work = Work {
+    shape: Shape::Stream,
+    requests_per_round: 320,
+};
+
+/// A process under load.
+#[derive(Clone, Copy, Debug)]
+struct Side {
+    pid: u32,
+    port: u16,
+}
+
+/// The bare pass-through; killed when dropped.
+#[derive(Debug)]
+struct PassThrough {
+    child: Child,
+    port: u16,
+}
+
+pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
+    let upstream = Upstream::start().await?;
+    let bare = PassThrough::start(&upstream.url())?;
+    for (enable_logging, logs) in [(false, "without request logs"), (true, "with request logs")] {
+        let dir = tempfile::tempdir()?;
+        let config = stage::config(&upstream.url(), 3, enable_logging);
+        let mut fleet = stage::fleet(dir.path(), config, 1, 1)?;
+        fleet.start_all(stage::START_LIMIT).await?;
+        let node = &fleet.nodes()[0];
+        let gateway = Side {
+            pid: stage::pid(node)?,
+            port: node.spec().ports.http,
+        };
+        let works: &[Work] = if enable_logging {
+            &[PLAIN]
+        } else {
+            &[PLAIN, STREAMED]
+        };
+        for work in works {
+            let (ours, theirs) = in_turns(gateway, bare.side(), *work).await?;
+            let figure = figure(*work, logs, ours, theirs);
+            report.add(figure);
+        }
+        fleet.stop_all().await?;
+    }
+    Ok(())
+}
+
+/// CPU time per request of both, each after a warm-up.
+async fn in_turns(a: Side, b: Side, work: Work) -> anyhow::Result<(Duration, Duration)> {
+    let mut used = [Duration::ZERO; 2];
+    for round in 0..=ROUNDS {
+        for (index, side) in [a, b].into_iter().enumerate() {
+            let before = cpu_time(side.pid)?;
+            let request = Load::request(stage::MODEL, "", work.shape);
+            let load = Load::new(side.port, vec![request], CONNECTIONS);
+            load.run(usize::try_from(work.requests_per_round)?, 200)
+                .await?;
+            if round > 0 {
+                used[index] += cpu_time(side.pid)?.saturating_sub(before);
+            }
+        }
+    }
+    let requests = work.requests_per_round * ROUNDS;
+    Ok((used[0] / requests, used[1] / requests))
+}
+
+fn figure(work: Work, logs: &str, ours: Duration, theirs: Duration) -> Figure {
+    let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+    let measured = |of: &str, ours: Duration, theirs: Duration| {
+        format!(
+            "{ratio:.2} ({} against {} per {of})",
+            shown(ours),
+            shown(theirs)
+        )
+    };
+    match work.shape {
+        Shape::Plain => {
+            let name = format!("CPU per plain request against a bare pass-through, {logs}");
+            let figure = Figure::new(name, measured("request", ours, theirs));
+            figure.aim("< 1.6", ratio < AIM)
+        }
+        Shape::Stream => {
+            let chunks = u32::try_from(CHUNKS).unwrap_or(u32::MAX);
+            Figure::new(
+                format!("CPU per streamed chunk against a bare pass-through, {logs}"),
+                measured("chunk", ours / chunks, theirs / chunks),
+            )
+            .aim("< 1.6", ratio < AIM)
+        }
+    }
+}
+
+impl PassThrough {
+    fn start(to: &str) -> anyhow::Result<Self> {
+        let to = to.trim_start_matches("http://");
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([PASS_THROUGH, to])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the pass-through")?;
+        let out = child.stdout.take().context("no pipe to the pass-through")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let port = line
+            .trim()
+            .parse()
+            .context("the pass-through named no port")?;
+        Ok(Self { child, port })
+    }
+
+    fn side(&self) -> Side {
+        Side {
+            pid: self.child.id(),
+            port: self.port,
+        }
+    }
+}
+
+impl Drop for PassThrough {
+    fn drop(&mut self) {
+        // Fails only where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
