@@ -56,17 +56,6 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
-fn every_path_that_is_served_is_documented() {
-    let documented = read("docs/api.md");
-    let paths = read("src/api/paths.rs");
-    let served = paths.split("&str = \"").skip(1);
-    let served = served.map(|rest| rest.split('"').next().unwrap());
-    for path in served.filter(|path| *path != "/api/") {
-        assert!(documented.contains(path), "docs/api.md lacks {path}");
-    }
-}
-
-#[test]
 fn every_field_that_is_read_is_documented() {
     let documented = read("docs/configuration.md");
     for file in ["sections", "network", "key", "adaptive", "file"] {

@@ -1,6 +1,7 @@
 //! Opens a data folder: one node at a time, one clear line for everything that can be wrong with it.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode};
@@ -11,7 +12,7 @@ use super::StoreError;
 /// `HLDL`: tells our databases from others.
 const APPLICATION_ID: i32 = 0x484c_444c;
 
-/// Makes the folder, and takes its lock: two nodes must never share one.
+/// Makes the folder, for its owner only, and takes its lock: two nodes must never share one.
 pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
     let told = |what: &str, error: &dyn std::fmt::Display| {
         StoreError(format!(
@@ -25,7 +26,11 @@ pub(super) fn lock(folder: &Path) -> Result<File, StoreError> {
             folder.display()
         )));
     }
-    fs::create_dir_all(folder).map_err(|e| told("cannot be made", &e))?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+        .map_err(|e| told("cannot be made", &e))?;
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)

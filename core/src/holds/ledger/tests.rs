@@ -1,3 +1,5 @@
+//! Tests of one node's table.
+
 use super::*;
 use crate::failure::Reason;
 use crate::holds::settle::Refusal;

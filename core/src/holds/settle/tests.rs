@@ -1,3 +1,5 @@
+//! Tests of what each answer does to each register.
+
 use super::*;
 use crate::time::Hlc;
 
