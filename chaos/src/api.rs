@@ -1,6 +1,7 @@
 //! What a node says about itself and what it can be asked, over its HTTP API.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use http::Method;
@@ -15,10 +16,12 @@ const ADMIN_LIMIT: Duration = Duration::from_secs(10);
 const CHAT_LIMIT: Duration = Duration::from_secs(30);
 
 /// One node over HTTP.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Api {
     http: Http,
     url: String,
+    /// `Bearer …`
+    authorization: Option<String>,
 }
 
 /// One held key as a node shows it.
@@ -124,7 +127,20 @@ impl Api {
     /// The node at `url`, without a slash at its end.
     #[must_use]
     pub fn new(http: Http, url: String) -> Self {
-        Self { http, url }
+        Self {
+            http,
+            url,
+            authorization: None,
+        }
+    }
+
+    /// The same with a token for the admin API.
+    #[must_use]
+    pub fn with_token(self, token: &str) -> Self {
+        Self {
+            authorization: Some(format!("Bearer {token}")),
+            ..self
+        }
     }
 
     /// The node's base URL.
@@ -206,6 +222,20 @@ impl Api {
         body: Option<&Value>,
     ) -> anyhow::Result<Reply> {
         let url = format!("{}{path}", self.url);
-        self.http.send(method, &url, &[], body, ADMIN_LIMIT).await
+        let token = self
+            .authorization
+            .as_deref()
+            .map(|value| ("authorization", value));
+        self.http
+            .send(method, &url, token.as_slice(), body, ADMIN_LIMIT)
+            .await
+    }
+}
+
+impl fmt::Debug for Api {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Api")
+            .field("url", &self.url)
+            .finish_non_exhaustive()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 use crate::api::{ClusterStatus, Condition};
 use crate::http::Http;
+use crate::net::Net;
 use crate::poll;
 use crate::ports::Ports;
 use crate::process::{Node, NodeSpec, NodeState};
@@ -46,14 +48,28 @@ pub struct FleetSpec {
 #[derive(Debug)]
 pub struct Fleet {
     nodes: Vec<Node>,
+    // After the nodes: a network that is gone would leave them alone.
+    _net: Option<Arc<Net>>,
 }
 
 impl Fleet {
-    /// Writes the config; starts nothing.
+    /// Writes the config; starts nothing. All nodes are on the loopback.
     ///
     /// # Errors
     /// When the shape is impossible or the folder cannot be written.
     pub fn new(spec: &FleetSpec) -> anyhow::Result<Self> {
+        Self::build(spec, None)
+    }
+
+    /// The same on a network whose links can be cut; `admin_token` is what the config asks admins for.
+    ///
+    /// # Errors
+    /// When the shape is impossible or the folder cannot be written.
+    pub fn on_net(spec: &FleetSpec, net: Arc<Net>, admin_token: String) -> anyhow::Result<Self> {
+        Self::build(spec, Some((net, admin_token)))
+    }
+
+    fn build(spec: &FleetSpec, place: Option<(Arc<Net>, String)>) -> anyhow::Result<Self> {
         let regions = regions(spec.nodes, spec.regions)?;
         fs::create_dir_all(&spec.dir)
             .with_context(|| format!("cannot write {}", spec.dir.display()))?;
@@ -62,11 +78,15 @@ impl Fleet {
         let watchdog = Arc::new(Watchdog::start()?);
         let http = Http::new();
         let nodes = regions.into_iter().enumerate().map(|(index, region)| {
-            let spec = node_spec(spec, &config, index, region);
-            Node::new(spec, http.clone(), Arc::clone(&watchdog))
+            let mut node = node_spec(spec, &config, index, region);
+            if let Some((net, token)) = &place {
+                put_on(net, token, spec, index, &mut node);
+            }
+            Node::new(node, http.clone(), Arc::clone(&watchdog))
         });
         Ok(Self {
             nodes: nodes.collect(),
+            _net: place.map(|(net, _)| net),
         })
     }
 
@@ -349,19 +369,14 @@ fn one_leader(region: &str, statuses: &[ClusterStatus]) -> anyhow::Result<String
 }
 
 fn node_spec(spec: &FleetSpec, config: &Path, index: usize, region: String) -> NodeSpec {
-    let seeds = spec
-        .ports
-        .nodes
-        .iter()
-        .enumerate()
-        .filter(|(other, _)| *other != index);
     let id = format!("n{}", index + 1);
     NodeSpec {
         region,
+        host: Ipv4Addr::LOCALHOST,
         ports: spec.ports.nodes[index],
-        peers: seeds
-            .map(|(_, ports)| format!("127.0.0.1:{}", ports.gossip))
-            .collect(),
+        prefix: Vec::new(),
+        admin_token: None,
+        peers: seeds(spec, index, |_| Ipv4Addr::LOCALHOST),
         binary: spec.binary.clone(),
         config: config.to_owned(),
         dir: spec.dir.join(&id),
@@ -369,6 +384,22 @@ fn node_spec(spec: &FleetSpec, config: &Path, index: usize, region: String) -> N
         secret: spec.secret.clone(),
         id,
     }
+}
+
+/// Moves a node from the loopback to its place on the network.
+fn put_on(net: &Net, token: &str, spec: &FleetSpec, index: usize, node: &mut NodeSpec) {
+    node.host = net.address(index);
+    node.prefix = net.prefix(index);
+    node.admin_token = Some(token.to_owned());
+    node.peers = seeds(spec, index, |other| net.address(other));
+}
+
+/// Gossip addresses of all nodes but this one.
+fn seeds(spec: &FleetSpec, index: usize, host: impl Fn(usize) -> Ipv4Addr) -> Vec<String> {
+    let ports = spec.ports.nodes.iter().enumerate();
+    let others = ports.filter(|(other, _)| *other != index);
+    let addresses = others.map(|(other, ports)| format!("{}:{}", host(other), ports.gossip));
+    addresses.collect()
 }
 
 /// The region of each node: equal parts, the first ones larger by one where it does not come out even.

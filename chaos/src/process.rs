@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, OpenOptions};
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -31,8 +32,14 @@ pub struct NodeSpec {
     pub id: String,
     /// Its region, `us-east`.
     pub region: String,
+    /// The address it listens on.
+    pub host: Ipv4Addr,
     /// Where it listens.
     pub ports: NodePorts,
+    /// Words before the command: what runs it in another network namespace.
+    pub prefix: Vec<String>,
+    /// For the admin API, where that asks for one.
+    pub admin_token: Option<String>,
     /// Gossip addresses of the others.
     pub peers: Vec<String>,
     /// The program.
@@ -72,7 +79,12 @@ impl Node {
     /// Nothing runs before [`Node::start`].
     #[must_use]
     pub fn new(spec: NodeSpec, http: Http, watchdog: Arc<Watchdog>) -> Self {
-        let api = Api::new(http, format!("http://127.0.0.1:{}", spec.ports.http));
+        let url = format!("http://{}:{}", spec.host, spec.ports.http);
+        let api = Api::new(http, url);
+        let api = match &spec.admin_token {
+            Some(token) => api.with_token(token),
+            None => api,
+        };
         Self {
             spec,
             api,
@@ -297,7 +309,14 @@ impl Node {
 
     fn command(&self) -> Command {
         let spec = &self.spec;
-        let mut command = Command::new(&spec.binary);
+        let mut command = match spec.prefix.as_slice() {
+            [] => Command::new(&spec.binary),
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(&spec.binary);
+                command
+            }
+        };
         // What the user's shell sets for a node of his own is not meant for these.
         for (name, _) in env::vars_os() {
             let name = name.to_string_lossy().into_owned();
@@ -313,7 +332,7 @@ impl Node {
             .arg("--data-dir")
             .arg(self.data_dir());
         for (flag, value) in [
-            ("--host", "127.0.0.1".to_owned()),
+            ("--host", spec.host.to_string()),
             ("--port", spec.ports.http.to_string()),
             ("--gossip-port", spec.ports.gossip.to_string()),
             ("--rpc-port", spec.ports.rpc.to_string()),

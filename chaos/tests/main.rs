@@ -6,6 +6,7 @@ mod disks;
 mod holds;
 mod kills;
 mod leaders;
+mod partitions;
 mod pauses;
 mod releases;
 mod support;

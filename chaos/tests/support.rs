@@ -1,11 +1,13 @@
 //! A running cluster for one test, with the logs of its nodes when the test fails.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use holdline_chaos::api::{Api, Chat};
 use holdline_chaos::demo::{Demo, DemoKey, MODEL, Stage};
 use holdline_chaos::mock::Fault;
+use holdline_chaos::net::Net;
 use holdline_chaos::ports::Ports;
 use holdline_chaos::traffic::Traffic;
 use tempfile::TempDir;
@@ -33,21 +35,25 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn start(nodes: usize, regions: usize, time_scale: f64) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let demo = Demo {
-            binary: PathBuf::from(env!("CARGO_BIN_EXE_holdline")),
-            nodes,
-            regions,
-            data_dir: dir.path().to_owned(),
-            base_port: None,
-            time_scale,
-            script: false,
-        };
+        let demo = demo(nodes, regions, time_scale, dir.path());
         let ports = Ports::any_free(nodes).unwrap();
         let stage = Stage::new(&demo, dir.path(), ports).await.unwrap();
-        let mut running = Self { stage, _dir: dir };
-        running.stage.fleet.start_all(START_LIMIT).await.unwrap();
-        running.stage.fleet.wait_agreed(AGREE_LIMIT).await.unwrap();
-        running
+        Self { stage, _dir: dir }.agreed().await
+    }
+
+    /// The same on a network whose links can be cut.
+    pub(crate) async fn start_on(net: Arc<Net>, nodes: usize, regions: usize) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let demo = demo(nodes, regions, 1.0, dir.path());
+        let ports = Ports::any_free(nodes).unwrap();
+        let stage = Stage::on_net(&demo, dir.path(), ports, net).await.unwrap();
+        Self { stage, _dir: dir }.agreed().await
+    }
+
+    async fn agreed(mut self) -> Self {
+        self.stage.fleet.start_all(START_LIMIT).await.unwrap();
+        self.stage.fleet.wait_agreed(AGREE_LIMIT).await.unwrap();
+        self
     }
 
     /// This node meets the refusal of the key, and the mock goes on refusing it. Returns when, in the mock's time.
@@ -107,6 +113,18 @@ impl Running {
     pub(crate) async fn restart_everything(&mut self) {
         self.stage.fleet.kill_all().await.unwrap();
         self.stage.fleet.start_all(START_LIMIT).await.unwrap();
+    }
+}
+
+fn demo(nodes: usize, regions: usize, time_scale: f64, dir: &Path) -> Demo {
+    Demo {
+        binary: PathBuf::from(env!("CARGO_BIN_EXE_holdline")),
+        nodes,
+        regions,
+        data_dir: dir.to_owned(),
+        base_port: None,
+        time_scale,
+        script: false,
     }
 }
 

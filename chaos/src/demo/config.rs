@@ -64,3 +64,14 @@ pub fn config_file(mock_url: &str) -> Value {
         "load_balancer_config": { "enabled": true },
     })
 }
+
+/// Lets the nodes call a mock on a private network, and asks admins for this token.
+pub(super) fn open_to_network(config: &mut Value, token: &str) {
+    for provider in ["openai", "spare"] {
+        config["providers"][provider]["network_config"]["allow_private_network"] = true.into();
+    }
+    config["auth_config"] = json!({
+        "is_enabled": true,
+        "api_keys": [{ "name": "chaos", "value": token, "scopes": ["*:*"] }],
+    });
+}

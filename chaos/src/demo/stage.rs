@@ -4,6 +4,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -14,6 +15,7 @@ use super::config;
 use crate::api::Api;
 use crate::fleet::{Fleet, FleetSpec};
 use crate::mock::Mock;
+use crate::net::Net;
 use crate::ports::Ports;
 
 /// How long the mock thinks about a call.
@@ -31,24 +33,58 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Starts the mock and writes what the nodes need into `dir`.
+    /// Starts the mock and writes what the nodes need into `dir`. Everything is on the loopback.
     ///
     /// # Errors
     /// When the folder cannot be written or the mock's port is taken.
     pub async fn new(demo: &Demo, dir: &Path, ports: Ports) -> anyhow::Result<Self> {
+        Self::build(demo, dir, ports, None).await
+    }
+
+    /// The same on a network whose links can be cut. Off the loopback nodes want to know who administers
+    /// them, so there is a token.
+    ///
+    /// # Errors
+    /// When the folder cannot be written or the mock's port is taken.
+    pub async fn on_net(
+        demo: &Demo,
+        dir: &Path,
+        ports: Ports,
+        net: Arc<Net>,
+    ) -> anyhow::Result<Self> {
+        Self::build(demo, dir, ports, Some(net)).await
+    }
+
+    async fn build(
+        demo: &Demo,
+        dir: &Path,
+        ports: Ports,
+        net: Option<Arc<Net>>,
+    ) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot write {}", dir.display()))?;
         let dir = dir.canonicalize()?;
-        let mock = Mock::start((Ipv4Addr::LOCALHOST, ports.mock).into(), MOCK_LATENCY).await?;
-        let fleet = Fleet::new(&FleetSpec {
+        let host = net.as_ref().map_or(Ipv4Addr::LOCALHOST, |net| net.host());
+        let mock = Mock::start((host, ports.mock).into(), MOCK_LATENCY).await?;
+        let secret = secret(&dir)?;
+        let mut spec = FleetSpec {
             binary: demo.binary.clone(),
             nodes: demo.nodes,
             regions: demo.regions,
             ports: ports.clone(),
             time_scale: demo.time_scale,
             config: config::config_file(&mock.url()),
-            secret: secret(&dir)?,
+            secret,
             dir,
-        })?;
+        };
+        let fleet = match net {
+            None => Fleet::new(&spec)?,
+            Some(net) => {
+                // A secret of the test's own, so any will do.
+                let token = spec.secret.clone();
+                config::open_to_network(&mut spec.config, &token);
+                Fleet::on_net(&spec, net, token)?
+            }
+        };
         Ok(Self { fleet, mock, ports })
     }
 
