@@ -198,11 +198,11 @@ impl Builder {
         let state = Arc::clone(&self.state);
         let build = move |store: &dyn Store| {
             let applied: Applied = value(store, name::APPLIED)?.unwrap_or_default();
-            // The store counts ages to now; they travel as of the moment the table was saved.
-            let table = store.load_snapshot()?.map(|saved| {
-                let since_ms = state.wall().0.saturating_sub(saved.info.saved_at.0);
+            // The store counts ages to now, and from `saved_at` where they are saved again.
+            let table = store.load_snapshot()?.map(|mut saved| {
+                saved.info.saved_at = state.wall();
                 let records = saved.records.into_iter();
-                let records = records.map(|row| (row.record, row.age_ms.saturating_sub(since_ms)));
+                let records = records.map(|row| (row.record, row.age_ms));
                 (saved.info, records.collect())
             });
             let uid = value(store, name::UID)?;

@@ -4,6 +4,7 @@
 //! busy the machine is.
 
 mod groups;
+mod load;
 mod memory;
 mod net;
 mod plans;

@@ -151,12 +151,8 @@ fn a_group_is_founded_by_the_lowest_live_node_when_there_is_none() {
 }
 
 #[test]
-fn a_group_is_forgotten_when_it_cannot_come_back_or_meets_a_lower_one() {
+fn of_two_groups_the_higher_uid_is_forgotten() {
     let met = |uid| Action::Forget(Cause::Met(uid));
-    let renewed = RegionMember {
-        node_id: NodeId::from("n6"),
-        ..member(77, None)
-    };
     let cases = [
         ("lower", inside(&[5], &[], vec![member(6, 99)]), met(99)),
         (
@@ -177,6 +173,19 @@ fn a_group_is_forgotten_when_it_cannot_come_back_or_meets_a_lower_one() {
             },
             Action::Wait,
         ),
+    ];
+    for (name, view, action) in cases {
+        assert_eq!(decided(&view), action, "{name}");
+    }
+}
+
+#[test]
+fn a_group_is_forgotten_when_it_cannot_come_back() {
+    let renewed = RegionMember {
+        node_id: NodeId::from("n6"),
+        ..member(77, None)
+    };
+    let cases = [
         (
             "the voter lost its disk",
             leaderless(inside(&[6], &[5], vec![renewed]), 5),
@@ -237,10 +246,6 @@ fn votes_are_odd_at_most_five_and_go_to_those_who_are_there() {
             .collect(),
         ..view
     };
-    let leaves = |view: View, id: u64| View {
-        leaving: BTreeSet::from([id]),
-        ..view
-    };
     let cases = [
         (
             "a newcomer learns",
@@ -288,6 +293,20 @@ fn votes_are_odd_at_most_five_and_go_to_those_who_are_there() {
             away(leading(&[5, 6, 7], &[], all(&[6])), &[(7, 30)]),
             voters(&[5]),
         ),
+    ];
+    for (name, view, action) in cases {
+        assert_eq!(decided(&view), action, "{name}");
+    }
+}
+
+#[test]
+fn who_leaves_hands_on_its_vote_and_who_has_gone_is_removed() {
+    let all = |ids: &[u64]| ids.iter().map(|id| member(*id, 100)).collect::<Vec<_>>();
+    let leaves = |view: View, id: u64| View {
+        leaving: BTreeSet::from([id]),
+        ..view
+    };
+    let cases = [
         (
             "a follower leaves",
             leaves(leading(&[5, 6, 7], &[], all(&[6, 7])), 7),
