@@ -91,3 +91,26 @@ async fn every_region_has_a_leader_that_all_know() {
         assert_eq!(row.is_leader, leads);
     }
 }
+
+/// Two that run with one id, as after a copied folder: the newer life is the node, the other is not listed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_nodes_with_one_id_the_newer_counts() {
+    let mut nodes = fleet(2);
+    start_all(&mut nodes).await;
+    let mut twin = Node::new("n1", "west", &[&nodes[0]]);
+    twin.start().await;
+    eventually("the newer one is listed", || {
+        let row = nodes[0].row("n1");
+        row.is_some_and(|row| row.rpc_address == twin.rpc_address())
+    })
+    .await;
+    assert_eq!(nodes[0].handle().status().nodes.len(), 2);
+    twin.ready().await;
+    nodes[0].hold("k-a");
+    eventually("it is pushed to the newer one", || twin.holds("k-a")).await;
+    assert_eq!(
+        twin.handle().status().nodes.len(),
+        2,
+        "it lists itself once"
+    );
+}
