@@ -20,7 +20,7 @@ pub struct Token {
 }
 
 /// One register at launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Launched {
     /// Its state.
     pub register: Register,
