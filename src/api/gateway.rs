@@ -44,14 +44,7 @@ impl Gateway {
     async fn route(self, request: Request<Incoming>) -> Response<Body> {
         let parts = &*self.0;
         if request.headers().get_all(HOST).iter().nth(1).is_some() {
-            let refusal =
-                ApiError::caller(StatusCode::BAD_REQUEST, "the request has two Host headers");
-            let mut response = refusal.into_response();
-            // Whoever sends what can be read in two ways does not get to send more on this connection.
-            response
-                .headers_mut()
-                .insert(CONNECTION, HeaderValue::from_static("close"));
-            return response;
+            return two_hosts();
         }
         let path = request.uri().path();
         match (path, request.method()) {
@@ -81,6 +74,16 @@ fn root() -> Response<Body> {
     let mut response = Response::new(Body::from("Holdline is running.\n"));
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, text);
+    response
+}
+
+/// Proxies would disagree about where it goes: nothing behind it on the connection is believed either.
+fn two_hosts() -> Response<Body> {
+    let refusal = ApiError::caller(StatusCode::BAD_REQUEST, "the request has two Host headers");
+    let mut response = refusal.into_response();
+    response
+        .headers_mut()
+        .insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use holdline_cluster::State;
-use holdline_core::holds::{Incoming, Record};
+use holdline_core::holds::{Body, Incoming, Record};
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
 
@@ -18,8 +18,9 @@ impl Node {
             let now = self.clock.now();
             let mut changed = Vec::new();
             for one in incoming {
-                let record = one.record.clone();
+                let (record, age_ms) = (one.record.clone(), one.age_ms);
                 if state.ledger.merge(one, now) {
+                    self.count_told(&record, age_ms);
                     changed.push(record);
                 }
             }
@@ -30,6 +31,20 @@ impl Node {
             self.unsaved.add(&changed);
         }
         changed.len()
+    }
+
+    /// Counts a hold that another node found out about.
+    fn count_told(&self, record: &Record, age_ms: u64) {
+        if let Body::Held {
+            refused: true,
+            reason,
+            ..
+        } = record.register.body
+        {
+            let age = self.clock.real(age_ms);
+            self.metrics
+                .held_elsewhere(&record.subject.provider, reason, age);
+        }
     }
 
     /// The present state of these records' subjects with ages.

@@ -24,10 +24,9 @@ pub struct Metrics {
     spared: Family<ProviderLabels, Counter>,
     checks: Family<ProviderLabels, Counter>,
     holds: Family<HoldLabels, Counter>,
-    propagation_seconds: Family<PathLabels, Histogram>,
+    propagation_seconds: Histogram,
     input_tokens: Counter,
     output_tokens: Counter,
-    logs_dropped: Counter,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -55,11 +54,6 @@ struct HoldLabels {
     source: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct PathLabels {
-    path: &'static str,
-}
-
 fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 18))
 }
@@ -80,10 +74,9 @@ impl Default for Metrics {
             spared: Family::default(),
             checks: Family::default(),
             holds: Family::default(),
-            propagation_seconds: Family::new_with_constructor(propagation),
+            propagation_seconds: propagation(),
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
-            logs_dropped: Counter::default(),
         };
         metrics.register();
         metrics
@@ -148,11 +141,6 @@ impl Metrics {
             "From the refusal on another node to this node skipping the key",
             self.propagation_seconds.clone(),
         );
-        to.register(
-            "holdline_request_logs_dropped",
-            "Request records that a full queue lost",
-            self.logs_dropped.clone(),
-        );
     }
 
     /// A request was answered. `error_type` is of the closed set, empty if it was served.
@@ -198,19 +186,10 @@ impl Metrics {
         self.held(provider, reason, "here");
     }
 
-    /// Another node told of a hold. `path` is how it came (`push`, `gossip` …), `age` how long ago the
-    /// provider refused, by that node's word.
-    pub fn held_elsewhere(
-        &self,
-        provider: &ProviderId,
-        reason: Reason,
-        path: &'static str,
-        age: Duration,
-    ) {
+    /// Another node told of a hold, this long after the provider's answer.
+    pub fn held_elsewhere(&self, provider: &ProviderId, reason: Reason, age: Duration) {
         self.held(provider, reason, "elsewhere");
-        self.propagation_seconds
-            .get_or_create(&PathLabels { path })
-            .observe(age.as_secs_f64());
+        self.propagation_seconds.observe(age.as_secs_f64());
     }
 
     fn held(&self, provider: &ProviderId, reason: Reason, source: &'static str) {
@@ -226,11 +205,6 @@ impl Metrics {
     pub fn tokens(&self, input: u64, output: u64) {
         self.input_tokens.inc_by(input);
         self.output_tokens.inc_by(output);
-    }
-
-    /// A request's record was lost to a full queue.
-    pub fn log_dropped(&self) {
-        self.logs_dropped.inc();
     }
 }
 

@@ -94,6 +94,11 @@ fn of_this_moment(live: &Live, held: &[HeldRow], node: &Node) -> Registry {
         held_now,
     );
     registry.register("holdline_uptime_seconds", "Since the node started", uptime);
+    registry.register(
+        "holdline_request_logs_dropped",
+        "Request records that a full queue lost",
+        ConstCounter::new(node.store().logs_dropped()),
+    );
     let degraded = Gauge::<i64>::default();
     degraded.set(i64::try_from(node.degraded().len()).unwrap_or(i64::MAX));
     registry.register(

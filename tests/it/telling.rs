@@ -34,5 +34,6 @@ async fn labels_carry_no_words_of_providers_or_callers() {
     ] {
         assert!(text.contains(line), "{line} is not in\n{text}");
     }
+    assert!(text.contains("holdline_request_logs_dropped_total 0"));
     assert!(text.ends_with("# EOF\n"));
 }
