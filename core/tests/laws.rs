@@ -118,6 +118,8 @@ fn fresh(record: &Record) -> Incoming {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
     #[test]
     fn a_merge_is_commutative_and_idempotent(
         records in prop::collection::vec(incoming(), 1..12),

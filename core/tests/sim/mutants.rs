@@ -186,10 +186,10 @@ altering!(JitterInSharedWait, Answer::Refused(_), |body| {
     }
 });
 altering!(NoCap, _, |body| {
-    if let Body::Held { rung, wait, .. } = body {
-        if !wait.stated {
-            wait.ms = 30_000 << *rung;
-        }
+    if let Body::Held { rung, wait, .. } = body
+        && !wait.stated
+    {
+        wait.ms = 30_000 << *rung;
     }
 });
 altering!(InconclusiveClimbs, Answer::Inconclusive, |body| {
