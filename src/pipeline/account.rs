@@ -44,7 +44,7 @@ impl Closing {
     }
 }
 
-/// Counts the request and hands its record to the node.
+/// Counts the request and hands its record to the node, where records are kept.
 pub(super) fn close(course: &mut Course, closing: &Closing) {
     let metrics = &course.node.metrics;
     metrics.request(
@@ -56,8 +56,10 @@ pub(super) fn close(course: &mut Course, closing: &Closing) {
     if let Some(usage) = course.usage {
         metrics.tokens(usage.prompt_tokens, usage.completion_tokens);
     }
-    let record = record(course, closing);
-    course.node.log_request(record);
+    if course.node.config.client.enable_logging {
+        let record = record(course, closing);
+        course.node.log_request(record);
+    }
 }
 
 fn record(course: &mut Course, closing: &Closing) -> RequestLog {

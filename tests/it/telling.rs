@@ -1,4 +1,4 @@
-//! What a node tells of itself: metrics without anybody's words in them.
+//! What a node tells of itself: metrics without anybody's words in them, records where they are wanted.
 
 use serde_json::json;
 
@@ -36,4 +36,19 @@ async fn labels_carry_no_words_of_providers_or_callers() {
     }
     assert!(text.contains("holdline_request_logs_dropped_total 0"));
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn no_record_is_kept_where_logging_is_off() {
+    for enabled in [true, false] {
+        let mock = Mock::start(|_| Play::served("hello")).await;
+        let one = provider(&mock.url(), &["k-a"], &json!({}));
+        let config = json!({"client": {"enable_logging": enabled}, "providers": {"one": one}});
+        let mut node = TestNode::start(&config).await;
+        node.client.chat("r-1", chat("one/gpt-4o")).await;
+        // Stopping writes what waits.
+        node.drain().await;
+        let found = node.node.store().find_log("r-1").unwrap();
+        assert_eq!(found.is_some(), enabled);
+    }
 }
