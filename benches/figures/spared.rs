@@ -60,7 +60,7 @@ pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
         ),
         all.late,
         &format!(
-            "{REFUSED} keys refused under load; {} calls in time to be too early to know",
+            "{REFUSED} keys refused under load; {} calls were sent too early to know",
             all.early
         ),
     ));
