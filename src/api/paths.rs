@@ -36,6 +36,8 @@ pub const LOAD_BALANCER_CONFIG: &str = "/api/load-balancer-config";
 pub const CONDITIONS: &str = "/api/adaptive-routing/conditions";
 /// Releases held keys by hand.
 pub const CONDITIONS_CLEAR: &str = "/api/adaptive-routing/conditions/clear";
+/// What a provider's answer would do.
+pub const CLASSIFY: &str = "/api/classify";
 /// The cluster as this node sees it.
 pub const CLUSTER_STATUS: &str = "/api/cluster/status";
 /// Request records.

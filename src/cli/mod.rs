@@ -3,6 +3,7 @@
 //! Exit codes: 0 well, 1 failed with one clear line on stderr, 2 wrong usage.
 
 mod check_config;
+mod classify;
 mod cluster;
 mod demo;
 mod holds;
@@ -41,6 +42,9 @@ enum Verb {
     /// Name every error and warning of a config file
     #[command(after_help = check_config::EXAMPLES)]
     CheckConfig(check_config::Args),
+    /// Say what a provider's answer would do: its class, what would be held
+    #[command(after_help = classify::EXAMPLES)]
+    Classify(classify::Args),
     /// List held keys, or release them, through any node
     #[command(after_help = holds::EXAMPLES)]
     Holds(holds::Args),
@@ -69,6 +73,7 @@ pub fn main() -> ExitCode {
     let result = match Cli::parse().verb {
         Verb::Serve(args) => serve::run(*args),
         Verb::CheckConfig(args) => check_config::run(&args),
+        Verb::Classify(args) => classify::run(&args),
         Verb::Holds(args) => holds::run(&args),
         Verb::Cluster(args) => cluster::run(&args),
         Verb::Demo(args) => demo::run(args),

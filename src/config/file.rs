@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
+use holdline_core::failure::Classifier;
 use holdline_core::ids::ProviderId;
 use serde_json::Value;
 
 use super::adaptive::SettingsPatch;
+use super::failure_rules;
 use super::key::EmptyList;
 use super::provider::{self, ProviderConfig};
 use super::reader::{Finding, Object, Reader};
@@ -22,6 +25,8 @@ pub struct Config {
     pub cluster: ClusterConfig,
     /// `client`.
     pub client: ClientConfig,
+    /// What providers' errors mean: `failure_rules`, and the switches of `client`.
+    pub classifier: Arc<Classifier>,
     /// `load_balancer_config.enabled`: without it nothing is held and weights are static.
     pub adaptive: Adaptive,
     /// `auth_config`; none where the admin API has no login.
@@ -151,13 +156,20 @@ fn read(root: &Object<'_, '_>, reader: &Reader<'_>) -> Config {
             false
         }
     };
+    let client = root
+        .object("client")
+        .map_or_else(ClientConfig::default, sections::client);
+    let classifier = Classifier {
+        own: failure_rules::read(root, |name| providers.contains_key(name)),
+        extended_signals: client.rules.extended_failure_signals,
+        moderation_holds: client.rules.moderation_403_holds,
+    };
     let config = Config {
         cluster: root
             .object("cluster_config")
             .map_or_else(ClusterConfig::default, sections::cluster),
-        client: root
-            .object("client")
-            .map_or_else(ClientConfig::default, sections::client),
+        client,
+        classifier: Arc::new(classifier),
         adaptive: adaptive(root),
         admin: admin(root),
         encryption_key: root.secret("encryption_key"),

@@ -207,3 +207,45 @@ fn a_file_that_is_not_there_is_one_line() {
     );
     assert!(Config::load(None).unwrap().config.providers.is_empty());
 }
+
+#[test]
+fn failure_rules_are_read_in_order() {
+    let config = json!({
+        "client": {"extended_failure_signals": false, "moderation_403_holds": true},
+        "failure_rules": [
+            {"provider": "openai", "status": 403, "code": "c", "type": "t", "message_contains": "Words", "class": "quota"},
+            {"status": 524, "class": "transient"},
+        ],
+    });
+    let classifier = load(&config).unwrap().config.classifier;
+    assert!(!classifier.extended_signals && classifier.moderation_holds);
+    let [first, second] = &classifier.own[..] else {
+        panic!("{:?}", classifier.own);
+    };
+    assert_eq!(first.class.as_str(), "quota");
+    assert_eq!(
+        (first.code.as_deref(), first.kind.as_deref()),
+        (Some("c"), Some("t"))
+    );
+    assert_eq!((second.status, &second.provider), (Some(524), &None));
+}
+
+#[test]
+fn a_rule_that_would_match_too_much_is_refused() {
+    let config = json!({"failure_rules": [
+        {"class": "quota"},
+        {"provider": "openai", "class": "quota"},
+        {"status": 403, "class": "out_of_money"},
+        {"status": 403, "class": "cancelled"},
+        {"status": 403},
+        {"status": 403, "message": "x", "class": "quota"},
+        {"status": 42, "code": "", "class": "quota"},
+        7,
+    ]});
+    insta::assert_snapshot!(errors(&config));
+    let elsewhere =
+        json!({"failure_rules": [{"provider": "lab", "status": 403, "class": "quota"}]});
+    assert!(
+        warnings(&elsewhere).starts_with("failure_rules[0].provider: is no provider of this file")
+    );
+}

@@ -7,6 +7,7 @@ pub mod adaptive;
 pub mod builtin;
 pub mod catalog;
 pub mod defaults;
+pub(crate) mod failure_rules;
 pub mod file;
 pub(crate) mod key;
 pub(crate) mod network;

@@ -72,6 +72,8 @@ pub struct ClientRules {
     pub direct_keys_need_named_provider: bool,
     /// `moderation_403_holds`: a moderation or guardrail 403 holds the key like another credential refusal.
     pub moderation_403_holds: bool,
+    /// `extended_failure_signals`: failures are also read by signals that providers do not document.
+    pub extended_failure_signals: bool,
     /// Charged attempts over all legs of a request.
     pub max_attempts_per_request: u32,
     /// Headers that every request must carry, in lower case.
@@ -85,6 +87,7 @@ impl Default for ClientRules {
             allow_direct_keys: false,
             direct_keys_need_named_provider: false,
             moderation_403_holds: false,
+            extended_failure_signals: true,
             max_attempts_per_request: defaults::MAX_ATTEMPTS_PER_REQUEST,
             required_headers: Vec::new(),
         }
@@ -338,6 +341,10 @@ fn rules(block: &Object<'_, '_>) -> ClientRules {
         allow_direct_keys: flag("allow_direct_keys", default.allow_direct_keys),
         direct_keys_need_named_provider,
         moderation_403_holds: flag("moderation_403_holds", default.moderation_403_holds),
+        extended_failure_signals: flag(
+            "extended_failure_signals",
+            default.extended_failure_signals,
+        ),
         max_attempts_per_request: block
             .small("max_attempts_per_request", 1..=100_000)
             .unwrap_or(default.max_attempts_per_request),

@@ -1,12 +1,13 @@
 //! A failed attempt: what it was, what it means for holds and for the walk, what the client is told.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
 use hyper_util::client::legacy;
 
-use holdline_core::failure::{self, Facts, FailureClass, Headers, stated_wait_ms};
+use holdline_core::failure::{self, Classifier, Facts, FailureClass, Headers, stated_wait_ms};
 use holdline_core::holds::{Answer, Refusal};
 use holdline_core::ids::ProviderId;
 use holdline_core::walk::Failure;
@@ -46,7 +47,7 @@ pub(super) struct Judge {
     provider: ProviderId,
     /// What was sent.
     pub(super) secret: Option<Secret>,
-    moderation_holds: bool,
+    classifier: Arc<Classifier>,
     clock: Clock,
 }
 
@@ -60,7 +61,7 @@ impl Judge {
         Self {
             provider: flight.attempt.provider.clone(),
             secret,
-            moderation_holds: course.node.live().catalog.client.moderation_403_holds,
+            classifier: Arc::clone(&course.node.config.classifier),
             clock: course.node.clock,
         }
     }
@@ -81,12 +82,11 @@ impl Judge {
     }
 
     fn judge(&self, facts: &Facts, headers: HeaderMap) -> Failed {
-        let verdict = failure::classify(facts);
+        let verdict = self.classifier.classify(facts);
         let sent: Vec<&str> = self.secret.iter().map(Secret::expose).collect();
         let words = failure::words(facts, &sent);
         let stated_ms = stated_wait_ms(facts, self.clock.wall());
-        let may_hold = !verdict.moderation || self.moderation_holds;
-        let answer = match verdict.class.reason().filter(|_| may_hold) {
+        let answer = match verdict.holds {
             Some(reason) => Answer::Refused(Refusal {
                 reason,
                 stated_ms,

@@ -9,10 +9,11 @@ mod call;
 mod course;
 mod decode;
 mod edit;
+pub(crate) mod explain;
 mod failed;
 mod opening;
 mod relay;
-mod sse;
+pub mod sse;
 mod upstream;
 
 use std::sync::Arc;

@@ -110,7 +110,7 @@ impl Opened {
     /// The next event that a client may see: keep-alives in data fields are none.
     pub(super) fn next_event(&mut self) -> Result<Option<Event>, String> {
         loop {
-            let event = match self.reader.next().map_err(|e| e.to_string())? {
+            let event = match self.reader.next_event().map_err(|e| e.to_string())? {
                 None if self.over => self.reader.last(),
                 event => event,
             };

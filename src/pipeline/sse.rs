@@ -11,23 +11,23 @@ const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// One event that has data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub struct Event {
     /// The data: lines joined by LF.
-    pub(super) data: Bytes,
+    pub data: Bytes,
     /// Its `event:` name, where it has one.
-    pub(super) name: Option<Bytes>,
+    pub name: Option<Bytes>,
     /// As it goes to the client, its blank line included.
-    pub(super) wire: Bytes,
+    pub wire: Bytes,
 }
 
 /// An event grew beyond all reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is longer than {MAX_EVENT_BYTES} bytes")]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// The reader's state between two reads of the socket.
 #[derive(Debug, Default)]
-pub(super) struct SseReader {
+pub struct SseReader {
     buffer: BytesMut,
     /// Up to here `buffer` holds no end of an event.
     scanned: usize,
@@ -36,7 +36,7 @@ pub(super) struct SseReader {
 
 impl SseReader {
     /// Takes in what came.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         const MARK: &[u8] = b"\xef\xbb\xbf";
         if !self.started && self.buffer.len() >= MARK.len() {
@@ -48,7 +48,10 @@ impl SseReader {
     }
 
     /// The next whole event that has data.
-    pub(super) fn next(&mut self) -> Result<Option<Event>, TooLong> {
+    ///
+    /// # Errors
+    /// When the event under way is longer than any that is meant.
+    pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         while let Some(end) = self.find_end() {
             let block = self.buffer.split_to(end).freeze();
             self.scanned = 0;
@@ -63,7 +66,8 @@ impl SseReader {
     }
 
     /// What is left when the stream is over: an event without its blank line.
-    pub(super) fn last(&mut self) -> Option<Event> {
+    #[must_use]
+    pub fn last(&mut self) -> Option<Event> {
         let rest = self.buffer.split().freeze();
         if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
             // A line cut in the middle: only a mark that is whole by itself is believed.
@@ -183,7 +187,7 @@ mod tests {
         let mut events = Vec::new();
         for part in parts {
             reader.push(part);
-            while let Some(event) = reader.next().unwrap() {
+            while let Some(event) = reader.next_event().unwrap() {
                 events.push(event);
             }
         }
@@ -229,16 +233,19 @@ mod tests {
     fn what_goes_to_the_client_is_in_the_usual_form() {
         let mut reader = SseReader::default();
         reader.push(b": c\r\nevent: x\r\ndata:a\r\ndata: b\r\n\r\ndata: plain\n\n");
-        let first = reader.next().unwrap().unwrap();
+        let first = reader.next_event().unwrap().unwrap();
         assert_eq!(first.wire, "event: x\ndata: a\ndata: b\n\n");
-        assert_eq!(reader.next().unwrap().unwrap().wire, "data: plain\n\n");
+        assert_eq!(
+            reader.next_event().unwrap().unwrap().wire,
+            "data: plain\n\n"
+        );
     }
 
     #[test]
     fn an_event_without_end_is_refused() {
         let mut reader = SseReader::default();
         reader.push(&vec![b'x'; MAX_EVENT_BYTES + 1]);
-        assert_eq!(reader.next(), Err(TooLong));
+        assert_eq!(reader.next_event(), Err(TooLong));
     }
 
     proptest! {

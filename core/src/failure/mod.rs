@@ -13,5 +13,5 @@ pub mod words;
 pub use class::{FailureClass, Reason, Scope};
 pub use facts::{Facts, Headers};
 pub use hint::stated_wait_ms;
-pub use rules::{Verdict, classify};
+pub use rules::{Classifier, OwnRule, RuleName, Verdict};
 pub use words::{label, words};

@@ -25,9 +25,11 @@ pub(super) async fn show(State(admin): State<Admin>) -> Answer {
             "max_request_body_size_mb": rules.max_body_bytes >> 20,
             "allow_direct_keys": rules.allow_direct_keys,
             "moderation_403_holds": rules.moderation_403_holds,
+            "extended_failure_signals": rules.extended_failure_signals,
             "max_attempts_per_request": rules.max_attempts_per_request,
             "required_headers": rules.required_headers,
         },
+        "failure_rules": node.config.classifier.own.len(),
         "auth_config": {
             "is_enabled": admin.auth.is_enabled(),
             "admin_username": user.map(|user| user.name.as_str()),

@@ -3,6 +3,7 @@
 //! An edit is in this node's database before the answer, and in force; other nodes hear of it at once.
 
 mod body;
+mod classify;
 mod cluster;
 mod conditions;
 mod config;
@@ -89,6 +90,7 @@ pub fn router(node: Arc<Node>) -> Router {
         )
         .route(paths::CONDITIONS, get(conditions::list))
         .route(paths::CONDITIONS_CLEAR, post(conditions::clear))
+        .route(paths::CLASSIFY, post(classify::classify))
         .route(paths::CLUSTER_STATUS, get(cluster::status))
         .route(paths::LOGS, get(logs::list))
         .route(paths::LOG, get(logs::show))
@@ -144,6 +146,9 @@ fn permission(path: &str, method: &Method) -> Permission {
         ("ModelProvider", operation)
     } else if starts("/api/adaptive-routing") || starts(paths::LOAD_BALANCER_CONFIG) {
         ("AdaptiveRouter", only_update)
+    } else if path == paths::CLASSIFY {
+        // It changes nothing.
+        ("AdaptiveRouter", "View")
     } else if starts("/api/cluster") {
         ("Cluster", only_update)
     } else if starts(paths::LOGS) {

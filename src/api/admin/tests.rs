@@ -434,6 +434,8 @@ async fn every_path_but_the_public_ones_needs_the_login() {
         200
     );
     assert_eq!(with("bfst-1", "POST", CLEAR).await, 403);
+    // Let in, and told that the body lacks its provider.
+    assert_eq!(with("bfst-1", "POST", "/api/classify").await, 400);
     assert_eq!(with("bfst-1", "GET", "/api/keys").await, 403);
     let wrong = json!({"username": "root", "password": "x"});
     bench
@@ -528,4 +530,21 @@ async fn what_is_not_there_is_said_in_the_error_shape() {
             .unwrap()
             .starts_with('v')
     );
+}
+
+#[tokio::test]
+async fn a_recorded_answer_is_explained_by_this_nodes_rules() {
+    let mut config = two_keys();
+    config["failure_rules"] =
+        json!([{"provider": "openai", "code": "too_fast", "class": "rate_limit"}]);
+    let bench = Bench::start(config).await;
+    let answer = json!({"provider": "openai", "status": 400, "headers": {"Retry-After": "20"},
+        "model": "gpt-4o", "body": {"error": {"code": "too_fast", "message": "for sk-a-secret-key-1"}}});
+    let expected = json!({
+        "failure_class": "rate_limit", "rule": "failure_rules[0]", "scope": "model",
+        "holds": {"what": "model", "model": "gpt-4o", "wait_ms": 20_000, "wait_source": "provider"},
+        "retry": "next_key_charged", "retry_after_ms": 20_000, "message": "for [redacted]",
+    });
+    assert_eq!(bench.done("POST", "/api/classify", answer).await, expected);
+    assert!(bench.held().await.is_empty());
 }

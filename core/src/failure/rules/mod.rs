@@ -1,9 +1,10 @@
 //! Facts to class: one ordered list of questions, the first that is answered decides.
 //!
-//! What a provider says of itself (a code, a type, an exception's name) is asked before its words,
-//! its words before the bare status. The order is the point: bodies about an exhausted account also
-//! match the phrases about rate limits. What only one vendor says is in `google`, `aws`,
-//! `anthropic`; what several say is in `generic`; the phrases are in `phrases`.
+//! An operator's own rules come first. Then, what a provider says of itself (a code, a type, an
+//! exception's name) is asked before its words, its words before the bare status. The order is the
+//! point: bodies about an exhausted account also match the phrases about rate limits. What only one
+//! vendor says is in `google`, `aws`, `anthropic`; what several say is in `generic`; the phrases are
+//! in `phrases`; what can be switched off is in `extended`.
 
 mod anthropic;
 mod aws;
@@ -11,11 +12,16 @@ mod extended;
 mod generic;
 mod google;
 mod model;
+mod own;
 mod phrases;
 #[cfg(test)]
 mod tests;
 
-use super::class::FailureClass;
+use std::fmt;
+
+pub use own::OwnRule;
+
+use super::class::{FailureClass, Reason};
 use super::facts::{BodyKind, Facts};
 
 /// A class, and what gave it away.
@@ -24,10 +30,53 @@ pub struct Verdict {
     /// The class.
     pub class: FailureClass,
     /// The rule that decided.
-    pub rule: &'static str,
-    /// A guardrail or moderation refused this request's content: it rotates like a refused key, but
-    /// must not hold one.
+    pub rule: RuleName,
+    /// A guardrail or moderation refused this request's content: it rotates like a refused key.
     pub moderation: bool,
+    /// The hold that follows, if one does: a refused prompt makes none unless that is wanted.
+    pub holds: Option<Reason>,
+}
+
+/// Which rule decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RuleName {
+    /// One of the operator's, by its place in `failure_rules`.
+    Own(usize),
+    /// A built-in one.
+    BuiltIn(&'static str),
+    /// None.
+    NothingRecognised,
+}
+
+impl fmt::Display for RuleName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Own(place) => write!(out, "failure_rules[{place}]"),
+            Self::BuiltIn(name) => out.write_str(name),
+            Self::NothingRecognised => out.write_str("nothing_recognised"),
+        }
+    }
+}
+
+/// Says what failed answers mean. Made once, from the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classifier {
+    /// The operator's rules, in the order in which they are asked.
+    pub own: Vec<OwnRule>,
+    /// Whether signals count that the large providers do not document.
+    pub extended_signals: bool,
+    /// Whether a moderation or guardrail 403 holds the key like another refusal of it.
+    pub moderation_holds: bool,
+}
+
+impl Default for Classifier {
+    fn default() -> Self {
+        Self {
+            own: Vec::new(),
+            extended_signals: true,
+            moderation_holds: false,
+        }
+    }
 }
 
 /// A failure under examination.
@@ -40,44 +89,74 @@ struct Case<'a> {
     message: String,
 }
 
-type Rule = (&'static str, fn(&Case<'_>) -> Option<FailureClass>);
+/// Which of the two tables a rule belongs to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Table {
+    /// What the large providers document.
+    Documented,
+    /// What can be switched off.
+    Extended,
+}
+
+type Rule = (&'static str, Table, fn(&Case<'_>) -> Option<FailureClass>);
 
 /// The questions, in the order in which they are asked.
 const RULES: [Rule; 14] = [
-    ("quota", generic::quota),
-    ("quota_extended", extended::quota),
-    ("rate_limit", generic::rate_limit),
-    ("transient_status", generic::transient),
-    ("region", generic::region),
-    ("credential", generic::credential),
-    ("credential_extended", extended::credential),
-    ("parameter_deprecated", extended::parameter),
-    ("model", model::signal),
-    ("model_extended", extended::model),
-    ("forbidden", generic::forbidden),
-    ("request_refused", generic::request),
-    ("field_not_found", generic::field_not_found),
-    ("file_not_found", extended::file_not_found),
+    ("quota", Table::Documented, generic::quota),
+    ("quota_extended", Table::Extended, extended::quota),
+    ("rate_limit", Table::Documented, generic::rate_limit),
+    ("transient_status", Table::Documented, generic::transient),
+    ("region", Table::Documented, generic::region),
+    ("credential", Table::Documented, generic::credential),
+    ("credential_extended", Table::Extended, extended::credential),
+    ("parameter_deprecated", Table::Extended, extended::parameter),
+    ("model", Table::Documented, model::signal),
+    ("model_extended", Table::Extended, extended::model),
+    ("forbidden", Table::Documented, generic::forbidden),
+    ("request_refused", Table::Documented, generic::request),
+    (
+        "field_not_found",
+        Table::Documented,
+        generic::field_not_found,
+    ),
+    ("file_not_found", Table::Extended, extended::file_not_found),
 ];
 
-/// What a failed answer means.
-#[must_use]
-pub fn classify(facts: &Facts) -> Verdict {
-    let case = Case {
-        facts,
-        status: facts.status,
-        kind: facts.kind.as_deref().unwrap_or_default(),
-        code: facts.code.as_deref().unwrap_or_default(),
-        message: facts.lower_message(),
-    };
-    let found = RULES
-        .iter()
-        .find_map(|(rule, ask)| ask(&case).map(|class| (class, *rule)));
-    let (class, rule) = found.unwrap_or((FailureClass::Unknown, "nothing_recognised"));
-    Verdict {
-        class,
-        rule,
-        moderation: class == FailureClass::Credential && case.is_moderation(),
+impl Classifier {
+    /// What a failed answer means.
+    #[must_use]
+    pub fn classify(&self, facts: &Facts) -> Verdict {
+        let case = Case {
+            facts,
+            status: facts.status,
+            kind: facts.kind.as_deref().unwrap_or_default(),
+            code: facts.code.as_deref().unwrap_or_default(),
+            message: facts.lower_message(),
+        };
+        if let Some(place) = self.own.iter().position(|rule| rule.matches(&case)) {
+            let class = self.own[place].class;
+            return Verdict {
+                class,
+                rule: RuleName::Own(place),
+                moderation: false,
+                holds: class.reason(),
+            };
+        }
+        let mut asked = RULES
+            .iter()
+            .filter(|(_, table, _)| *table == Table::Documented || self.extended_signals);
+        let (class, rule) = asked
+            .find_map(|(name, _, ask)| ask(&case).map(|class| (class, RuleName::BuiltIn(name))))
+            .unwrap_or((FailureClass::Unknown, RuleName::NothingRecognised));
+        let moderation = class == FailureClass::Credential && case.is_moderation();
+        Verdict {
+            class,
+            rule,
+            moderation,
+            holds: class
+                .reason()
+                .filter(|_| !moderation || self.moderation_holds),
+        }
     }
 }
 

@@ -12,6 +12,10 @@ use crate::failure::facts::Headers;
 use crate::failure::{Reason, Scope, stated_wait_ms};
 use crate::time::WallMs;
 
+fn classify(facts: &Facts) -> Verdict {
+    Classifier::default().classify(facts)
+}
+
 /// One recorded error.
 struct Row {
     id: String,
@@ -109,10 +113,10 @@ fn corpus() -> Vec<Row> {
 }
 
 fn scope_of(verdict: Verdict) -> &'static str {
-    match verdict.class.reason().map(Reason::scope) {
-        Some(Scope::Key) if !verdict.moderation => "key",
+    match verdict.holds.map(Reason::scope) {
+        Some(Scope::Key) => "key",
         Some(Scope::Model) => "model",
-        Some(Scope::Key) | None => "none",
+        None => "none",
     }
 }
 
@@ -174,6 +178,82 @@ fn moderation_is_told_from_a_rejected_key() {
     assert!(classify(&refused).moderation);
     let rejected = Facts::from_answer("openai", 403, Headers::default(), b"");
     assert!(!classify(&rejected).moderation);
+}
+
+#[test]
+fn an_operators_rule_comes_before_all_others() {
+    let rule = OwnRule {
+        provider: Some("p".to_owned()),
+        status: Some(429),
+        code: None,
+        kind: Some("t".to_owned()),
+        message_contains: Some("Slow DOWN".to_owned()),
+        class: FailureClass::Quota,
+    };
+    let any = OwnRule {
+        provider: None,
+        kind: None,
+        message_contains: None,
+        ..rule.clone()
+    };
+    let classifier = Classifier {
+        own: vec![rule, any],
+        ..Classifier::default()
+    };
+    let of = |provider: &str, status: u16, body: &str| {
+        let facts = Facts::from_answer(provider, status, Headers::default(), body.as_bytes());
+        let verdict = classifier.classify(&facts);
+        (verdict.rule.to_string(), verdict.class.as_str())
+    };
+    let body = r#"{"error":{"type":"t","message":"please slow down"}}"#;
+    assert_eq!(of("p", 429, body), ("failure_rules[0]".to_owned(), "quota"));
+    assert_eq!(of("q", 429, body), ("failure_rules[1]".to_owned(), "quota"));
+    assert_eq!(
+        of("p", 500, body),
+        ("transient_status".to_owned(), "transient")
+    );
+    assert_eq!(of("p", 429, ""), ("failure_rules[1]".to_owned(), "quota"));
+}
+
+/// CF-022
+#[test]
+fn a_refused_prompt_holds_only_where_that_is_wanted() {
+    let body = br#"{"message":"Content blocked by guardrail","type":"guardrail_violation"}"#;
+    let facts = Facts::from_answer("mistral", 403, Headers::default(), body);
+    let mut classifier = Classifier::default();
+    assert_eq!(classifier.classify(&facts).holds, None);
+    classifier.moderation_holds = true;
+    assert_eq!(classifier.classify(&facts).holds, Some(Reason::Credential));
+}
+
+#[test]
+fn undocumented_signals_can_be_switched_off() {
+    let documented = Classifier {
+        extended_signals: false,
+        ..Classifier::default()
+    };
+    let classes: Vec<String> = corpus()
+        .iter()
+        .filter_map(|row| {
+            let facts = row.facts.as_ref()?;
+            let (with, without) = (classify(facts), documented.classify(facts));
+            let told = format!(
+                "{}: {} instead of {}",
+                row.id,
+                without.class.as_str(),
+                with.class.as_str()
+            );
+            (with.class != without.class).then(|| {
+                assert!(
+                    !row.sure,
+                    "{} needs a signal that can be switched off",
+                    row.id
+                );
+                told
+            })
+        })
+        .collect();
+    insta::assert_snapshot!(classes.join("\n"));
 }
 
 fn statuses() -> impl Strategy<Value = u16> {
