@@ -4,7 +4,7 @@
 //! code, a message, whether a request field is named, reasons, and a stated wait. Reading never
 //! fails and never panics: what cannot be read is absent.
 
-mod envelope;
+pub(super) mod envelope;
 #[cfg(test)]
 mod tests;
 
@@ -94,7 +94,7 @@ impl Facts {
         let text = readable(body);
         let (kind, envelope) = if text.is_empty() {
             (BodyKind::None, Envelope::default())
-        } else if let Ok(json) = serde_json::from_str::<Value>(text.as_str()) {
+        } else if let Some(json) = json_in(&text) {
             (BodyKind::Json, Envelope::read(&json))
         } else if is_html(&text, headers.content_type) {
             (BodyKind::None, Envelope::default())
@@ -109,11 +109,14 @@ impl Facts {
     #[must_use]
     pub fn from_event(provider: &str, headers: Headers<'_>, data: &[u8]) -> Option<Self> {
         let text = readable(data);
-        let json = serde_json::from_str::<Value>(text.as_str()).ok()?;
-        if headers.exception_type.is_none() && !envelope::is_error(&json) {
-            return None;
-        }
-        let envelope = Envelope::read(&json);
+        let json = serde_json::from_str::<Value>(text.as_str());
+        let envelope = match (json, headers.exception_type) {
+            (Ok(json), Some(_)) => Envelope::read(&json),
+            (Ok(json), None) if envelope::is_error(&json) => Envelope::read(&json),
+            // The header says that it is one, whatever the payload is.
+            (Err(_), Some(_)) => Envelope::text(text),
+            (Ok(_) | Err(_), None) => return None,
+        };
         let status = envelope
             .status
             .or_else(|| headers.exception_type.and_then(envelope::exception_status))
@@ -168,6 +171,28 @@ fn readable(body: &[u8]) -> String {
         .trim_start_matches('\u{feff}')
         .trim()
         .to_owned()
+}
+
+/// The error of a body: JSON, JSON with something behind it, or the events of a stream that was
+/// refused.
+fn json_in(text: &str) -> Option<Value> {
+    if let Ok(json) = serde_json::from_str(text) {
+        return Some(json);
+    }
+    if text.starts_with(['{', '[']) {
+        let mut values = serde_json::Deserializer::from_str(text).into_iter();
+        return values.next()?.ok();
+    }
+    if !["data:", "event:", ":"]
+        .iter()
+        .any(|begin| text.starts_with(begin))
+    {
+        return None;
+    }
+    let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+    events
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .rfind(envelope::is_error)
 }
 
 fn is_html(text: &str, content_type: Option<&str>) -> bool {

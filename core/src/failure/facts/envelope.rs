@@ -34,6 +34,7 @@ impl Envelope {
     fn read_nested(json: &Value, depth: u8) -> Self {
         let outer = match json {
             Value::String(text) => Self::text(text.clone()),
+            // A list holds one error; where it holds more, they are of one kind.
             Value::Array(items) => match items.first() {
                 Some(first) if first.is_object() => return Self::read_nested(first, depth),
                 Some(_) | None => Self::default(),
@@ -51,10 +52,9 @@ impl Envelope {
     }
 
     fn object(top: &Map<String, Value>) -> Self {
-        let error = unwrapped(top);
-        let mut out = Self::fields(error);
-        if let Some(text) = top.get("error").and_then(Value::as_str) {
-            out.message = text.to_owned();
+        let mut out = Self::fields(unwrapped(top));
+        if let Some(text) = top.get("error").and_then(only_text) {
+            out = out.titled(text);
         }
         let detail = top.get("detail").map(detail_text);
         if out.message.is_empty() {
@@ -65,6 +65,12 @@ impl Envelope {
         out.kind = out.kind.or(beside.kind);
         out.code = out.code.or(beside.code);
         out.param = out.param.or(beside.param);
+        if out.retry_info.is_empty() {
+            out.retry_info = beside.retry_info;
+        }
+        if out.reasons.is_empty() {
+            out.reasons = beside.reasons;
+        }
         out.status = out.status.or(beside.status);
         if out.message.is_empty() {
             out.message = beside.message;
@@ -72,32 +78,49 @@ impl Envelope {
         out
     }
 
+    /// With the text that stands for the error: a name such as `invalid_grant`, or words.
+    fn titled(mut self, title: &str) -> Self {
+        let is_word = is_present(title) && !title.contains(char::is_whitespace);
+        let is_name = is_word && (title.contains('_') || !self.message.is_empty());
+        if self.message.is_empty() {
+            title.clone_into(&mut self.message);
+        } else if !is_name {
+            self.message = format!("{title}: {}", self.message);
+        }
+        if is_name && self.kind.is_none() {
+            self.kind = Some(title.to_owned());
+        }
+        self
+    }
+
     /// The fields of one object.
     fn fields(object: &Map<String, Value>) -> Self {
         let mut out = Self {
             kind: kind_of(object),
-            message: text_of(
-                object,
-                &[
-                    "message",
-                    "Message",
-                    "msg",
-                    "error_msg",
-                    "error_description",
-                ],
-            ),
+            message: text_of(object, &MESSAGES),
             param: object.get("param").and_then(param_text),
             ..Self::default()
         };
-        for name in ["code", "status_code", "statusCode", "status"] {
+        for name in ["code", "Code", "status_code", "statusCode", "status"] {
             let Some(value) = object.get(name) else {
                 continue;
             };
             match number_of(value) {
                 Some(number) => out.status = out.status.or(as_status(number)),
-                None if name == "code" => out.code = present(value),
+                None if matches!(name, "code" | "Code") => out.code = present(value),
                 None => {}
             }
+        }
+        if out.kind.is_none() {
+            out.kind = out.code.clone().filter(|code| code.ends_with("Exception"));
+        }
+        let metadata = object.get("metadata");
+        if ["flagged_input", "reasons"].iter().any(|name| {
+            metadata
+                .and_then(|m| m.get(name))
+                .is_some_and(|v| !v.is_null())
+        }) {
+            out.reasons.push(FLAGGED_INPUT.to_owned());
         }
         if let Some(details) = object.get("details").and_then(Value::as_array) {
             for detail in details {
@@ -139,6 +162,22 @@ impl Envelope {
     }
 }
 
+/// Where an error's words stand.
+const MESSAGES: [&str; 9] = [
+    "message",
+    "Message",
+    "msg",
+    "error_msg",
+    "error_message",
+    "errorMessage",
+    "error_description",
+    "faultstring",
+    "detail",
+];
+
+/// The reason of an error that says which words of the request a moderation objects to.
+pub(in crate::failure) const FLAGGED_INPUT: &str = "flagged_input";
+
 /// Whether a JSON value that came with a 200 is an error.
 pub(super) fn is_error(json: &Value) -> bool {
     match json {
@@ -147,16 +186,15 @@ pub(super) fn is_error(json: &Value) -> bool {
             let reported = |value: Option<&Value>| match value {
                 Some(Value::Object(fields)) => !fields.is_empty(),
                 Some(Value::String(text)) => !text.is_empty(),
-                Some(Value::Array(_) | Value::Bool(_) | Value::Number(_) | Value::Null) | None => {
-                    false
-                }
+                Some(Value::Array(items)) => !items.is_empty(),
+                Some(Value::Bool(is_error)) => *is_error,
+                Some(Value::Number(_) | Value::Null) | None => false,
             };
+            let marked = |name: &str| top.get(name).and_then(Value::as_str) == Some("error");
             let failed = top
                 .get("response")
                 .is_some_and(|response| reported(response.get("error")));
-            reported(top.get("error"))
-                || failed
-                || top.get("type").and_then(Value::as_str) == Some("error")
+            reported(top.get("error")) || failed || marked("type") || marked("object")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
@@ -164,9 +202,17 @@ pub(super) fn is_error(json: &Value) -> bool {
 
 /// `AccessDeniedException:http://…` and `com.amazon#AccessDeniedException` are the plain name.
 pub(super) fn exception_name(text: &str) -> Option<String> {
-    let after = text.rsplit('#').next().unwrap_or(text);
-    let name = after.split(':').next().unwrap_or(after).trim();
-    (!name.is_empty()).then(|| name.to_owned())
+    let named = text.split(':').next().unwrap_or(text);
+    let parts = || {
+        named
+            .split('#')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+    };
+    let name = parts()
+        .find(|part| part.ends_with("Exception"))
+        .or_else(|| parts().next_back())?;
+    Some(name.to_owned())
 }
 
 /// The exception's name in an AWS event stream begins in lower case.
@@ -176,8 +222,15 @@ pub(super) fn exception_class(member: &str) -> Option<String> {
     Some(first.to_ascii_uppercase().to_string() + letters.as_str())
 }
 
+fn lower_first(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
 /// The status of an exception in an AWS event stream.
 pub(super) fn exception_status(member: &str) -> Option<u16> {
+    const SUFFIX: &str = "Exception";
     const TABLE: [(&str, u16); 9] = [
         ("throttling", 429),
         ("internalServer", 500),
@@ -191,25 +244,31 @@ pub(super) fn exception_status(member: &str) -> Option<u16> {
     ];
     TABLE
         .iter()
-        .find(|(name, _)| member.starts_with(name))
+        .find(|(name, _)| member.strip_suffix(SUFFIX).unwrap_or(member) == *name)
         .map(|(_, status)| *status)
 }
 
 fn name_status(name: &str) -> Option<u16> {
     Some(match name {
         "overloaded_error" => 529,
-        "rate_limit_error" | "rate_limit_exceeded" | "too_many_requests" | "insufficient_quota" => {
-            429
-        }
-        "api_error" | "server_error" => 500,
-        "service_unavailable_error" | "server_is_overloaded" => 503,
-        "timeout_error" => 504,
-        "authentication_error" | "invalid_api_key" => 401,
+        "rate_limit_error"
+        | "rate_limit_exceeded"
+        | "too_many_requests"
+        | "insufficient_quota"
+        | "RESOURCE_EXHAUSTED" => 429,
+        "api_error" | "server_error" | "INTERNAL" => 500,
+        "service_unavailable_error" | "server_is_overloaded" | "UNAVAILABLE" => 503,
+        "timeout_error" | "DEADLINE_EXCEEDED" => 504,
+        "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => 401,
         "billing_error" => 402,
-        "permission_error" | "unsupported_country_region_territory" => 403,
-        "not_found_error" | "model_not_found" => 404,
-        "invalid_request_error" | "context_length_exceeded" => 400,
-        _ => return None,
+        "permission_error" | "unsupported_country_region_territory" | "PERMISSION_DENIED" => 403,
+        "not_found_error" | "model_not_found" | "NOT_FOUND" => 404,
+        "invalid_request_error"
+        | "context_length_exceeded"
+        | "INVALID_ARGUMENT"
+        | "FAILED_PRECONDITION" => 400,
+        "request_too_large" => 413,
+        _ => return exception_status(&lower_first(name)),
     })
 }
 
@@ -217,9 +276,13 @@ fn name_status(name: &str) -> Option<u16> {
 fn unwrapped(top: &Map<String, Value>) -> &Map<String, Value> {
     let mut here = top;
     for _ in 0..3 {
-        let next = ["error", "Output", "response"]
+        let listed = ["error", "Error", "errors"];
+        let single = ["Output", "response", "detail", "fault"];
+        let object = |name: &&str| here.get(*name).and_then(Value::as_object);
+        let next = listed
             .iter()
-            .find_map(|name| here.get(*name).and_then(Value::as_object));
+            .find_map(|name| here.get(*name).and_then(object_of))
+            .or_else(|| single.iter().find_map(object));
         match next {
             Some(inner) => here = inner,
             None => break,
@@ -228,16 +291,37 @@ fn unwrapped(top: &Map<String, Value>) -> &Map<String, Value> {
     here
 }
 
-/// An error that is wrapped as JSON text in `metadata.raw` or in the message.
-fn inner_error(json: &Value, message: &str) -> Option<Value> {
-    let raw = json
-        .pointer("/error/metadata/raw")
-        .and_then(Value::as_str)
-        .unwrap_or(message);
-    if !raw.trim_start().starts_with(['{', '[']) {
-        return None;
+/// An object, or the first one of a list.
+fn object_of(value: &Value) -> Option<&Map<String, Value>> {
+    match value {
+        Value::Object(object) => Some(object),
+        Value::Array(items) => items.first().and_then(Value::as_object),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
-    serde_json::from_str(raw).ok()
+}
+
+/// A text, or the first one of a list.
+fn only_text(value: &Value) -> Option<&str> {
+    match value {
+        Value::String(text) => Some(text),
+        Value::Array(items) => items.first().and_then(Value::as_str),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
+    }
+}
+
+/// An error that is wrapped in `metadata.raw`, or as JSON text in the message.
+fn inner_error(json: &Value, message: &str) -> Option<Value> {
+    let within = |text: &str| {
+        let is_json = text.trim_start().starts_with(['{', '[']);
+        is_json.then(|| serde_json::from_str(text).ok()).flatten()
+    };
+    match json.pointer("/error/metadata/raw") {
+        Some(Value::String(raw)) => within(raw).or_else(|| within(message)),
+        Some(raw @ Value::Object(_)) => Some(raw.clone()),
+        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {
+            within(message)
+        }
+    }
 }
 
 /// Google's status name before the type, AWS's `__type` before both.
@@ -246,11 +330,16 @@ fn kind_of(object: &Map<String, Value>) -> Option<String> {
     if let Some(aws) = text("__type").and_then(exception_name) {
         return Some(aws);
     }
-    let google = text("status").filter(|status| status.parse::<f64>().is_err());
+    let is_google = |status: &str| {
+        let name = |b: u8| b.is_ascii_uppercase() || b == b'_';
+        !status.is_empty() && status.bytes().all(name)
+    };
+    // "error" only marks the object as one.
+    let named = |kind: &&str| is_present(kind) && *kind != "error";
+    let google = text("status").filter(|status| is_google(status));
     google
-        .or_else(|| text("type"))
-        // "error" only marks the object as one.
-        .filter(|kind| is_present(kind) && *kind != "error")
+        .or_else(|| text("type").filter(named))
+        .or_else(|| text("error_type").filter(named))
         .map(str::to_owned)
 }
 
@@ -258,8 +347,9 @@ fn text_of(object: &Map<String, Value>, names: &[&str]) -> String {
     names
         .iter()
         .find_map(|name| match object.get(*name) {
-            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::String(text)) => (!text.is_empty()).then(|| text.clone()),
             Some(Value::Object(inner)) => inner.get("detail").map(detail_text),
+            Some(list @ Value::Array(_)) if *name == "detail" => Some(detail_text(list)),
             Some(_) | None => None,
         })
         .unwrap_or_default()

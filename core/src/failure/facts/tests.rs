@@ -51,6 +51,46 @@ fn every_envelope_gives_type_code_and_message() {
             ("", "c", "m"),
         ),
         (r#""m""#, ("", "", "m")),
+        (r#"{"error":["m"]}"#, ("", "", "m")),
+        (r#"{"error":[{"code":"c","message":"m"}]}"#, ("", "c", "m")),
+        (
+            r#"{"success":false,"errors":[{"code":10000,"message":"m"}]}"#,
+            ("", "", "m"),
+        ),
+        (
+            r#"{"error":"invalid_grant","error_description":"m"}"#,
+            ("invalid_grant", "", "m"),
+        ),
+        (
+            r#"{"error":"insufficient_quota"}"#,
+            ("insufficient_quota", "", "insufficient_quota"),
+        ),
+        (
+            r#"{"status":404,"error":"Not Found","message":"m"}"#,
+            ("", "", "Not Found: m"),
+        ),
+        (r#"{"detail":{"type":"t","message":"m"}}"#, ("t", "", "m")),
+        (
+            r#"{"detail":{"error":{"code":"c","message":"m"}}}"#,
+            ("", "c", "m"),
+        ),
+        (
+            r#"{"Error":{"Code":"ThrottlingException","Message":"m"}}"#,
+            ("ThrottlingException", "ThrottlingException", "m"),
+        ),
+        (
+            r#"{"status":"error","error":{"type":"t","status":"failed","message":"m"}}"#,
+            ("t", "", "m"),
+        ),
+        (r#"{"message":"","detail":"m"}"#, ("", "", "m")),
+        (
+            "{\"error\":{\"message\":\"m\"}}\n{\"done\":true}",
+            ("", "", "m"),
+        ),
+        (
+            "event: error\ndata: {\"error\":{\"type\":\"t\",\"message\":\"m\"}}\n\n",
+            ("t", "", "m"),
+        ),
     ];
     for (body, expected) in cases {
         assert_eq!(parts(&facts(body)), expected, "{body}");
@@ -61,6 +101,63 @@ fn every_envelope_gives_type_code_and_message() {
 fn an_error_inside_an_error_replaces_it() {
     let raw = r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"inner\"}}"}}}"#;
     assert_eq!(parts(&facts(raw)), ("insufficient_quota", "", "inner"));
+}
+
+#[test]
+fn only_a_message_that_is_json_is_taken_for_an_error() {
+    let quoted = r#"{"error":{"type":"t","message":"Unknown value: {\"error\":{\"code\":\"insufficient_quota\"}}"}}"#;
+    assert_eq!(facts(quoted).code, None);
+    let plain = r#"{"error":{"message":"Provider returned error","metadata":{"raw":"<html>quota</html>"}}}"#;
+    assert_eq!(facts(plain).message, "Provider returned error");
+}
+
+#[test]
+fn names_of_exceptions_are_plain() {
+    for text in [
+        "AccessDeniedException",
+        "AccessDeniedException:http://internal.amazon.com/coral/com.amazon.bedrock/",
+        "AccessDeniedException:http://internal.amazon.com/#x",
+        "com.amazon.coral.service#AccessDeniedException",
+        "AccessDeniedException#service",
+        "com.amazon#AccessDeniedException:http://x",
+    ] {
+        let named = envelope::exception_name(text);
+        assert_eq!(named.as_deref(), Some("AccessDeniedException"), "{text}");
+    }
+    assert_eq!(envelope::exception_name("#:"), None);
+}
+
+#[test]
+fn an_exception_of_an_event_stream_needs_no_json() {
+    let headers = Headers {
+        exception_type: Some("throttlingException"),
+        ..Headers::default()
+    };
+    let facts = Facts::from_event("bedrock", headers, b"").unwrap();
+    assert_eq!(
+        (facts.status, facts.kind.as_deref()),
+        (429, Some("ThrottlingException"))
+    );
+}
+
+#[test]
+fn words_that_were_flagged_are_told() {
+    let flagged = r#"{"error":{"code":403,"message":"m","metadata":{"flagged_input":"x"}}}"#;
+    assert_eq!(facts(flagged).reasons, [envelope::FLAGGED_INPUT]);
+}
+
+#[test]
+fn bodies_that_are_attacks_are_read_in_little_time_and_memory() {
+    let deep = "[".repeat(200_000);
+    let nested = format!("{}{}", r#"{"error":"#.repeat(100), "}".repeat(100));
+    let wide = format!("{{{}\"z\":1}}", r#""a":{},"#.repeat(8_000));
+    let cut = r#"{"error":{"message":"Your credit balance is too l"#;
+    for body in [&deep, &nested, &wide, cut] {
+        let read = facts(body);
+        assert!(read.message.len() <= MAX_BODY_BYTES);
+    }
+    let binary = Facts::from_answer("p", 429, Headers::default(), &[0xff, 0x00, 0xfe, b'{']);
+    assert_eq!(binary.body, BodyKind::Text);
 }
 
 #[test]
@@ -88,6 +185,20 @@ fn an_event_is_an_error_only_if_it_says_so() {
         429
     );
     assert_eq!(event(r#"{"error":{"message":"x"}}"#).unwrap().status, 500);
+    for (error, status) in [
+        (
+            r#"{"error":{"status":"RESOURCE_EXHAUSTED","message":"x"}}"#,
+            429,
+        ),
+        (
+            r#"{"error":{"__type":"ThrottlingException","message":"x"}}"#,
+            429,
+        ),
+        (r#"{"object":"error","message":"x","code":400}"#, 400),
+        (r#"{"error":true,"status_code":503}"#, 503),
+    ] {
+        assert_eq!(event(error).unwrap().status, status, "{error}");
+    }
 }
 
 #[test]

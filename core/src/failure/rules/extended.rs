@@ -2,7 +2,7 @@
 //! line of its own so that it can be taken out.
 
 use super::super::class::FailureClass;
-use super::Case;
+use super::{Case, generic, model, phrases};
 
 pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
     const NAMES: [&str; 6] = [
@@ -20,7 +20,7 @@ pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
         "out of credits",
         "余额不足",
     ];
-    let may_say = case.status < 500;
+    let may_say = !generic::says_nothing(case.status);
     let out_of_credit = case.is_named(&NAMES)
         || case.code.ends_with("spending-limit")
         || case.has_reason("BILLING_DISABLED")
@@ -43,13 +43,20 @@ pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
 /// "`temperature` is deprecated for this model" is about a parameter of this request: taken for a
 /// retired model it would hold the model for everybody.
 pub(super) fn parameter(case: &Case<'_>) -> Option<FailureClass> {
-    let of_this_request = case.status == 400
-        && case.says(&[
-            "deprecated for this model",
-            "no longer available for this model",
-            "has been removed for this model",
-        ]);
+    let of_this_request = matches!(case.status, 400 | 422)
+        && !model::named(case)
+        && case.message.split(". ").any(blames_a_parameter);
     of_this_request.then_some(FailureClass::CallerFault)
+}
+
+/// "… is deprecated for this model", "… was removed and is ignored by this model".
+fn blames_a_parameter(sentence: &str) -> bool {
+    const OF_THE_MODEL: [&str; 3] = [" for this model", " by this model", " with this model"];
+    phrases::RETIREMENT.iter().any(|phrase| {
+        sentence
+            .split_once(phrase)
+            .is_some_and(|(_, after)| OF_THE_MODEL.iter().any(|of| after.contains(of)))
+    })
 }
 
 pub(super) fn model(case: &Case<'_>) -> Option<FailureClass> {
@@ -67,7 +74,11 @@ pub(super) fn model(case: &Case<'_>) -> Option<FailureClass> {
 }
 
 pub(super) fn file_not_found(case: &Case<'_>) -> Option<FailureClass> {
-    let missing = case.status == 404 && case.has_json() && case.says(&["file"]);
+    let names_a_file = || {
+        let mut words = case.message.split(|c: char| !c.is_alphanumeric());
+        words.any(|word| word == "file" || word == "files")
+    };
+    let missing = case.status == 404 && case.has_json() && names_a_file();
     (missing && case.says(&["not found", "no such", "does not exist"]))
         .then_some(FailureClass::CallerFault)
 }

@@ -6,8 +6,13 @@ use super::{Case, phrases};
 /// Statuses that say nothing about key or request.
 const TRANSIENT: [u16; 5] = [500, 502, 503, 504, 529];
 
+/// Whether an answer with this status says nothing of an account, whatever its body says.
+pub(super) fn says_nothing(status: u16) -> bool {
+    TRANSIENT.contains(&status)
+}
+
 pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
-    if TRANSIENT.contains(&case.status) {
+    if says_nothing(case.status) {
         return None;
     }
     let out_of_credit = case.status == 402
@@ -29,9 +34,7 @@ pub(super) fn rate_limit(case: &Case<'_>) -> Option<FailureClass> {
 }
 
 pub(super) fn transient(case: &Case<'_>) -> Option<FailureClass> {
-    TRANSIENT
-        .contains(&case.status)
-        .then_some(FailureClass::Transient)
+    says_nothing(case.status).then_some(FailureClass::Transient)
 }
 
 pub(super) fn region(case: &Case<'_>) -> Option<FailureClass> {

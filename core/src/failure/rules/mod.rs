@@ -22,6 +22,7 @@ use std::fmt;
 pub use own::OwnRule;
 
 use super::class::{FailureClass, Reason};
+use super::facts::envelope::FLAGGED_INPUT;
 use super::facts::{BodyKind, Facts};
 
 /// A class, and what gave it away.
@@ -178,20 +179,21 @@ impl Case<'_> {
         self.facts.body == BodyKind::Json
     }
 
-    /// A provider's error body: JSON that names a type or a code, or says something.
+    /// A provider's error: a type or a code, or JSON that says something.
     fn is_provider_error(&self) -> bool {
-        self.has_json()
-            && !(self.kind.is_empty() && self.code.is_empty() && self.message.is_empty())
+        !self.kind.is_empty()
+            || !self.code.is_empty()
+            || (self.has_json() && !self.message.is_empty())
     }
 
     fn is_moderation(&self) -> bool {
         self.status == 403
             && (self.says(&phrases::MODERATION)
                 || self.has_reason("SAFETY_CHECK")
-                || self.is_named(&[
-                    "content_policy_violation",
-                    "content_filter",
-                    "moderation_blocked",
-                ]))
+                || self.has_reason(FLAGGED_INPUT)
+                || self.is_named(&["content_policy_violation", "content_filter"])
+                || [self.kind, self.code]
+                    .iter()
+                    .any(|name| name.contains("guardrail") || name.contains("moderation")))
     }
 }

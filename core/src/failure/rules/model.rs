@@ -38,10 +38,11 @@ pub(super) fn is_retired(case: &Case<'_>) -> bool {
 
 /// 410, if anything came with it.
 fn gone_for_good(case: &Case<'_>) -> bool {
-    case.status == 410 && (case.has_json() || case.says(&phrases::RETIREMENT))
+    case.status == 410 && (case.is_provider_error() || case.says(&phrases::RETIREMENT))
 }
 
-fn named(case: &Case<'_>) -> bool {
+/// Whether a code or type says outright that it is about the model.
+pub(super) fn named(case: &Case<'_>) -> bool {
     CODES.contains(&case.code)
         || case.code.starts_with("model_permission_blocked")
         || ["model_not_found", "unknown_model", "invalid_model"].contains(&case.kind)

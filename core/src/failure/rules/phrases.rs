@@ -72,10 +72,13 @@ pub(super) const RETIREMENT: [&str; 9] = [
 
 /// A guardrail refused this request's content. A block of the whole account speaks of a policy as
 /// well, so that word is not among them.
-pub(super) const MODERATION: [&str; 5] = [
+pub(super) const MODERATION: [&str; 8] = [
     "moderation",
     "guardrail",
-    "usage guidelines",
-    "flagged",
     "safety_check",
+    "violates usage guidelines",
+    "input was flagged",
+    "prompt was flagged",
+    "content was flagged",
+    "request was flagged",
 ];

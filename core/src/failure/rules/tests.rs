@@ -180,6 +180,63 @@ fn moderation_is_told_from_a_rejected_key() {
     assert!(!classify(&rejected).moderation);
 }
 
+/// Kinds of errors that no row shows.
+#[test]
+fn what_is_not_recorded_is_told_apart_as_well() {
+    let long = "x ".repeat(40_000);
+    let html = format!("<html><body>{long}</body></html>");
+    for (status, body, class) in [
+        (
+            400,
+            r#"{"error":"invalid_grant","error_description":"Token has been expired or revoked."}"#,
+            "credential",
+        ),
+        (
+            400,
+            r#"{"error":{"type":"ValidationException","message":"top_k has been deprecated for this model. Remove it."}}"#,
+            "caller_fault",
+        ),
+        (
+            400,
+            r#"{"error":{"type":"ValidationException","message":"This model is deprecated. Pick another for this model family."}}"#,
+            "model_gone",
+        ),
+        (
+            400,
+            r#"{"error":{"code":"model_decommissioned","message":"x was deprecated for this model line"}}"#,
+            "model_gone",
+        ),
+        (
+            404,
+            r#"{"error":{"message":"Your profile does not exist"}}"#,
+            "unknown",
+        ),
+        (
+            404,
+            r#"{"error":{"message":"No such file: file-abc"}}"#,
+            "caller_fault",
+        ),
+        (410, "{}", "unknown"),
+        (410, r#"{"error":{"message":"gone"}}"#, "model_gone"),
+        (
+            429,
+            "data: {\"error\":{\"type\":\"insufficient_quota\",\"message\":\"x\"}}\n\n",
+            "quota",
+        ),
+        (403, html.as_str(), "credential"),
+        (400, long.as_str(), "unknown"),
+    ] {
+        let found = classify(&read_answer(status, None, body)).class.as_str();
+        assert_eq!(found, class, "{status} {}", &body[..body.len().min(90)]);
+    }
+    let aws = Headers {
+        amzn_error_type: Some("ValidationException:http://x/"),
+        ..Headers::default()
+    };
+    let bare = Facts::from_answer("bedrock", 400, aws, b"");
+    assert_eq!(classify(&bare).class, FailureClass::CallerFault);
+}
+
 #[test]
 fn an_operators_rule_comes_before_all_others() {
     let rule = OwnRule {
@@ -276,62 +333,136 @@ fn statuses() -> impl Strategy<Value = u16> {
     ]
 }
 
-/// Bodies that look like errors, made of the words that rules look for.
-fn bodies() -> impl Strategy<Value = String> {
-    let word = prop_oneof![
-        Just("rate limit"),
-        Just("model"),
-        Just("not found"),
-        Just("credit balance"),
-        Just("deprecated"),
-        Just("invalid api key"),
-        Just("location is not supported"),
-        Just("x"),
+/// Errors made of the words and names that rules look for, in several envelopes.
+fn errors() -> impl Strategy<Value = Value> {
+    let phrases = [
+        &phrases::QUOTA[..],
+        &phrases::RATE,
+        &phrases::REGION,
+        &phrases::KEY,
+        &phrases::RETIREMENT,
+        &phrases::MODERATION,
     ];
-    let name = prop_oneof![
-        Just("model_not_found"),
-        Just("insufficient_quota"),
-        Just("invalid_api_key"),
-        Just("permission_error"),
-        Just("ValidationException"),
-        Just("NOT_FOUND"),
-        Just(""),
-    ];
-    (prop::collection::vec(word, 0..4), name.clone(), name).prop_map(|(words, kind, code)| {
-        serde_json::json!({"error": {"message": words.join(" "), "type": kind, "code": code}})
-            .to_string()
+    let mut words = phrases.concat();
+    words.extend([
+        "model",
+        "models/",
+        "file",
+        "not found",
+        "for this model",
+        "does not exist",
+    ]);
+    words.extend([
+        "insufficient balance",
+        "organization has been disabled",
+        "oauth",
+        "x",
+    ]);
+    let names = prop::sample::select(vec![
+        "",
+        "model_not_found",
+        "insufficient_quota",
+        "invalid_api_key",
+        "permission_error",
+        "ValidationException",
+        "AccessDeniedException",
+        "ResourceNotFoundException",
+        "NOT_FOUND",
+        "INVALID_ARGUMENT",
+        "not_found_error",
+        "rate_limit_error",
+        "model_decommissioned",
+        "unsupported_country_region_territory",
+        "budget_exceeded",
+        "invalid_grant",
+        "429",
+        "503",
+    ]);
+    let words = prop::collection::vec(prop::sample::select(words), 0..4);
+    (words, names.clone(), names, any::<bool>(), 0..5u8).prop_map(
+        |(words, kind, code, param, shape)| {
+            let mut fields = serde_json::json!({"message": words.join(" "), "type": kind, "code": code,
+                "details": [{"reason": "BILLING_DISABLED"}]});
+            if param {
+                fields["param"] = "model".into();
+            }
+            match shape {
+                0 => fields,
+                1 => serde_json::json!([{"error": fields}]),
+                2 => serde_json::json!({"type": "error", "error": fields}),
+                3 => serde_json::json!({"error": {"message": fields.to_string(), "code": 400}}),
+                _ => serde_json::json!({"error": fields}),
+            }
+        },
+    )
+}
+
+/// The same JSON with every object's members in the other order.
+fn turned(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .rev()
+            .map(|(name, value)| (name.clone(), turned(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(turned).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
+    }
+}
+
+fn classifiers() -> impl Strategy<Value = Classifier> {
+    any::<bool>().prop_map(|extended_signals| Classifier {
+        extended_signals,
+        ..Classifier::default()
     })
+}
+
+fn read_answer(status: u16, kind: Option<&str>, body: &str) -> Facts {
+    let headers = Headers {
+        content_type: kind,
+        ..Headers::default()
+    };
+    Facts::from_answer("p", status, headers, body.as_bytes())
 }
 
 proptest! {
     #[test]
-    fn a_401_or_403_always_speaks_of_the_key(status in prop_oneof![Just(401u16), Just(403)], body in bodies()) {
-        let class = classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes())).class;
+    fn a_401_or_403_always_speaks_of_the_key(
+        classifier in classifiers(),
+        status in prop::sample::select(vec![401u16, 403]),
+        error in errors(),
+    ) {
+        let class = classifier.classify(&read_answer(status, None, &error.to_string())).class;
         prop_assert!(class.reason().is_some() && class != FailureClass::RateLimit, "{class:?}");
     }
 
     #[test]
     fn a_server_error_is_transient_or_a_rate_limit(
-        status in prop_oneof![Just(500u16), Just(502), Just(503), Just(504), Just(529)],
-        body in bodies(),
+        classifier in classifiers(),
+        status in prop::sample::select(vec![500u16, 502, 503, 504, 529]),
+        error in errors(),
     ) {
-        let class = classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes())).class;
+        let class = classifier.classify(&read_answer(status, None, &error.to_string())).class;
         prop_assert!(matches!(class, FailureClass::Transient | FailureClass::RateLimit), "{class:?}");
     }
 
     #[test]
-    fn html_says_as_much_as_nothing(status in statuses(), words in "[a-z ]{0,60}") {
-        let page = format!("<html><head><title>{words}</title></head><body>rate limit</body></html>");
-        let of = |body: &str| classify(&Facts::from_answer("p", status, Headers::default(), body.as_bytes()));
+    fn the_order_of_members_is_irrelevant(status in statuses(), error in errors()) {
+        let of = |error: &Value| classify(&read_answer(status, None, &error.to_string()));
+        prop_assert_eq!(of(&turned(&error)), of(&error));
+    }
+
+    #[test]
+    fn html_says_as_much_as_nothing(status in statuses(), error in errors()) {
+        let page = format!("<!DOCTYPE html><html><body>{error}</body></html>");
+        let of = |body: &str| classify(&read_answer(status, None, body));
         prop_assert_eq!(of(&page), of(""));
     }
 
     #[test]
-    fn the_content_type_of_json_is_irrelevant(status in statuses(), body in bodies()) {
-        let of = |kind| {
-            let headers = Headers { content_type: Some(kind), ..Headers::default() };
-            classify(&Facts::from_answer("p", status, headers, body.as_bytes()))
-        };
+    fn the_content_type_of_json_is_irrelevant(status in statuses(), error in errors()) {
+        let of = |kind| classify(&read_answer(status, Some(kind), &error.to_string()));
         prop_assert_eq!(of("application/json"), of("text/html"));
     }
 
