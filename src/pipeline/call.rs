@@ -147,15 +147,21 @@ async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> F
         providers: limit.providers.min(Instant::now() + Duration::from_secs(5)),
         ..limit
     };
-    let read = patience
-        .race(read(body, &mut decoder, MAX_ERROR_BYTES, true))
+    let mut read = BytesMut::new();
+    let outcome = patience
+        .race(read_into(
+            &mut read,
+            body,
+            &mut decoder,
+            OnLimit::Cut(MAX_ERROR_BYTES),
+        ))
         .await;
-    let body = match read {
-        Ok(Ok(body)) => body,
-        Ok(Err(_)) | Err(Late::Provider(_)) => Bytes::new(),
+    // What came until it broke or lingered is all that there is.
+    match outcome {
+        Ok(Ok(()) | Err(_)) | Err(Late::Provider(_)) => {}
         Err(late @ Late::Caller) => return Failed::late(late, Duration::ZERO),
-    };
-    judge.answer(head.status.as_u16(), &head.headers, &body)
+    }
+    judge.answer(head.status.as_u16(), &head.headers, &read)
 }
 
 async fn whole(
@@ -167,11 +173,18 @@ async fn whole(
     let (head, body) = response.into_parts();
     let mut decoder = Decoder::of(&head.headers);
     let timeout = flight.provider.network.request_timeout;
-    let body = limit
-        .race(read(body, &mut decoder, MAX_ANSWER_BYTES, false))
+    let mut read = BytesMut::new();
+    limit
+        .race(read_into(
+            &mut read,
+            body,
+            &mut decoder,
+            OnLimit::Refuse(MAX_ANSWER_BYTES),
+        ))
         .await
         .map_err(|late| Failed::late(late, timeout))?
         .map_err(Failed::broken)?;
+    let body = read.freeze();
     if let Some(failed) = judge.error_in(&head.headers, &body) {
         return Err(failed);
     }
@@ -186,14 +199,21 @@ async fn whole(
     })
 }
 
-/// The whole body; over the limit it is cut or refused.
-async fn read(
+/// What becomes of a body of more bytes than these.
+#[derive(Clone, Copy, Debug)]
+enum OnLimit {
+    Cut(usize),
+    Refuse(usize),
+}
+
+/// Reads the whole body. On an error, and when this is dropped, `all` has what came before.
+async fn read_into(
+    all: &mut BytesMut,
     mut body: Incoming,
     decoder: &mut Decoder,
-    limit: usize,
-    cut: bool,
-) -> Result<Bytes, String> {
-    let mut all = BytesMut::new();
+    on_limit: OnLimit,
+) -> Result<(), String> {
+    let (OnLimit::Cut(limit) | OnLimit::Refuse(limit)) = on_limit;
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| "the provider cut the answer off".to_owned())?;
         let Ok(data) = frame.into_data() else {
@@ -203,18 +223,20 @@ async fn read(
             .decode(data)
             .map_err(|e| format!("the answer cannot be unpacked: {e}"))?;
         if all.len() + data.len() > limit {
-            if cut {
-                all.extend_from_slice(&data[..limit - all.len()]);
-                break;
-            }
-            return Err(format!(
-                "the provider's answer is larger than {} MB",
-                limit >> 20
-            ));
+            return match on_limit {
+                OnLimit::Cut(_) => {
+                    all.extend_from_slice(&data[..limit - all.len()]);
+                    Ok(())
+                }
+                OnLimit::Refuse(_) => Err(format!(
+                    "the provider's answer is larger than {} MB",
+                    limit >> 20
+                )),
+            };
         }
         all.extend_from_slice(&data);
     }
-    Ok(all.freeze())
+    Ok(())
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

@@ -7,12 +7,15 @@ use flate2::write::MultiGzDecoder;
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
+/// The most that one piece of an answer may unpack to: more is a bomb.
+const MAX_UNPACKED_BYTES: usize = 16 << 20;
+
 /// Bytes in as they come, plain bytes out.
 pub(super) enum Decoder {
     /// Nothing to do.
     Plain,
     /// gzip.
-    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+    Gzip(Box<MultiGzDecoder<Unpacked>>),
     /// An encoding that is not known.
     Unknown,
 }
@@ -25,7 +28,9 @@ impl Decoder {
             .map(|v| v.as_bytes().trim_ascii());
         match encoding {
             None | Some(b"" | b"identity") => Self::Plain,
-            Some(b"gzip" | b"x-gzip") => Self::Gzip(Box::new(MultiGzDecoder::new(Vec::new()))),
+            Some(b"gzip" | b"x-gzip") => {
+                Self::Gzip(Box::new(MultiGzDecoder::new(Unpacked::default())))
+            }
             Some(_) => Self::Unknown,
         }
     }
@@ -37,10 +42,32 @@ impl Decoder {
             Self::Gzip(decoder) => {
                 decoder.write_all(&data)?;
                 decoder.flush()?;
-                Ok(std::mem::take(decoder.get_mut()).into())
+                Ok(std::mem::take(&mut decoder.get_mut().0).into())
             }
             Self::Unknown => Err(io::Error::other("its content-encoding is not known")),
         }
+    }
+}
+
+/// What came out and was not taken yet; bounded.
+#[derive(Default)]
+pub(super) struct Unpacked(Vec<u8>);
+
+impl Write for Unpacked {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        if self.0.len() + data.len() > MAX_UNPACKED_BYTES {
+            let message = format!(
+                "a piece of it unpacks to more than {} MB",
+                MAX_UNPACKED_BYTES >> 20
+            );
+            return Err(io::Error::other(message));
+        }
+        self.0.extend_from_slice(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -69,6 +96,20 @@ mod tests {
             plain.extend(decoder.decode(Bytes::copy_from_slice(&[byte])).unwrap());
         }
         assert_eq!(plain, b"data: one\n\ndata: two\n\n");
+    }
+
+    #[test]
+    fn a_bomb_is_refused() {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        for _ in 0..=MAX_UNPACKED_BYTES >> 20 {
+            encoder.write_all(&vec![0; 1 << 20]).unwrap();
+        }
+        let packed = encoder.finish().unwrap();
+        assert!(
+            packed.len() < 400 << 10,
+            "small enough to come as one piece"
+        );
+        assert!(Decoder::of(&headers("gzip")).decode(packed.into()).is_err());
     }
 
     #[test]

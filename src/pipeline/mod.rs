@@ -13,7 +13,7 @@ pub(crate) mod explain;
 mod failed;
 mod opening;
 mod relay;
-pub mod sse;
+mod sse;
 mod upstream;
 
 use std::sync::Arc;

@@ -11,23 +11,23 @@ const MAX_EVENT_BYTES: usize = 16 << 20;
 
 /// One event that has data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
+pub(super) struct Event {
     /// The data: lines joined by LF.
-    pub data: Bytes,
+    pub(super) data: Bytes,
     /// Its `event:` name, where it has one.
-    pub name: Option<Bytes>,
+    pub(super) name: Option<Bytes>,
     /// As it goes to the client, its blank line included.
-    pub wire: Bytes,
+    pub(super) wire: Bytes,
 }
 
 /// An event grew beyond all reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is longer than {MAX_EVENT_BYTES} bytes")]
-pub struct TooLong;
+pub(super) struct TooLong;
 
 /// The reader's state between two reads of the socket.
 #[derive(Debug, Default)]
-pub struct SseReader {
+pub(super) struct SseReader {
     buffer: BytesMut,
     /// Up to here `buffer` holds no end of an event.
     scanned: usize,
@@ -36,7 +36,7 @@ pub struct SseReader {
 
 impl SseReader {
     /// Takes in what came.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         const MARK: &[u8] = b"\xef\xbb\xbf";
         if !self.started && self.buffer.len() >= MARK.len() {
@@ -51,10 +51,12 @@ impl SseReader {
     ///
     /// # Errors
     /// When the event under way is longer than any that is meant.
-    pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
+    pub(super) fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         while let Some(end) = self.find_end() {
             let block = self.buffer.split_to(end).freeze();
             self.scanned = 0;
+            // A mark that comes later is no start of the stream.
+            self.started = true;
             if let Some(event) = parse(&block) {
                 return Ok(Some(event));
             }
@@ -66,8 +68,7 @@ impl SseReader {
     }
 
     /// What is left when the stream is over: an event without its blank line.
-    #[must_use]
-    pub fn last(&mut self) -> Option<Event> {
+    pub(super) fn last(&mut self) -> Option<Event> {
         let rest = self.buffer.split().freeze();
         if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
             // A line cut in the middle: only a mark that is whole by itself is believed.
