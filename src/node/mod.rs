@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use arc_swap::ArcSwap;
 use holdline_cluster::Handle;
 use holdline_core::holds::ledger::RouteKey;
-use holdline_core::holds::{Answer, HeldRow, Incoming, Ledger, Record, Selector, Token};
+use holdline_core::holds::{Answer, HeldRow, Incoming, Ledger, Record, Selector, Subject, Token};
 use holdline_core::ids::{Fingerprint, KeyId, NodeId, ProviderId, Region};
 use holdline_core::replica::{Document, Documents};
 use holdline_core::routing::Settings;
@@ -99,7 +99,7 @@ impl Node {
                 state
                     .ledger
                     .settle(route, token, answer, self.clock.now(), self.clock.wall());
-            self.show(&state, &records);
+            self.show(&state, records.iter().map(|r| &r.subject));
             records
         };
         self.tell_and_keep(&records);
@@ -114,6 +114,14 @@ impl Node {
         rows.into_iter()
             .filter(|row| live.has(&row.record.subject))
             .collect()
+    }
+
+    /// How many holds of configured keys there are.
+    #[must_use]
+    pub fn held_count(&self) -> usize {
+        let live = Arc::clone(&self.live());
+        let state = self.lock();
+        state.ledger.held_subjects().filter(|s| live.has(s)).count()
     }
 
     /// Hash of the shared table: equal on two nodes whose tables are equal.
@@ -145,7 +153,7 @@ impl Node {
             for record in incoming {
                 state.ledger.merge(record, now);
             }
-            self.show(&state, &records);
+            self.show(&state, records.iter().map(|r| &r.subject));
         }
         self.tell(&records);
         Ok(records)
@@ -255,10 +263,9 @@ impl Node {
 
     /// Makes changed holds visible to requests. The caller holds the mutex, so that views are replaced
     /// in the order of the changes.
-    fn show(&self, state: &Replicated, records: &[Record]) {
-        let keys: BTreeSet<KeyOfProvider> = records
-            .iter()
-            .map(|r| &r.subject)
+    fn show<'a>(&self, state: &Replicated, changed: impl IntoIterator<Item = &'a Subject>) {
+        let keys: BTreeSet<KeyOfProvider> = changed
+            .into_iter()
             .map(|s| (s.provider.clone(), s.key.clone(), s.fingerprint))
             .collect();
         if keys.is_empty() {

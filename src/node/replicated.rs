@@ -1,6 +1,6 @@
 //! The cluster's side of a node: what it asks for and hands over.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use holdline_cluster::State;
@@ -24,7 +24,7 @@ impl Node {
                     changed.push(record);
                 }
             }
-            self.show(&state, &changed);
+            self.show(&state, changed.iter().map(|r| &r.subject));
             changed
         };
         if !changed.is_empty() {
@@ -51,9 +51,9 @@ impl Node {
     pub(super) fn export(&self, records: &[Record]) -> Vec<Incoming> {
         let now = self.clock.now();
         let state = self.lock();
-        let subjects: BTreeMap<_, _> = records.iter().map(|r| (&r.subject, ())).collect();
+        let subjects: BTreeSet<_> = records.iter().map(|r| &r.subject).collect();
         subjects
-            .keys()
+            .into_iter()
             .filter_map(|subject| state.ledger.export_one(subject, now))
             .collect()
     }
@@ -82,7 +82,7 @@ impl State for ClusterSide {
     }
 
     fn held_count(&self) -> usize {
-        self.0.held().len()
+        self.0.held_count()
     }
 
     fn merge_documents(&self, documents: Vec<Document>) -> usize {

@@ -8,9 +8,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use arc_swap::ArcSwap;
 use holdline_cluster::{Options, Spread};
-use holdline_core::holds::Ledger;
+use holdline_core::holds::{Ledger, Subject};
 use holdline_core::ids::Fingerprint;
 use holdline_core::replica::Documents;
+use holdline_core::time::Mono;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -176,6 +177,13 @@ impl Node {
         }
     }
 
+    fn prune(&self, now: Mono) -> Vec<Subject> {
+        let mut state = self.lock();
+        let dropped = state.ledger.prune(now);
+        self.show(&state, &dropped);
+        dropped
+    }
+
     /// Forgets what has not mattered for a week.
     async fn prune_holds(self: Arc<Self>, end: CancellationToken) {
         loop {
@@ -183,7 +191,7 @@ impl Node {
                 () = tokio::time::sleep(PRUNE_EVERY) => {}
                 () = end.cancelled() => return,
             }
-            let dropped = self.lock().ledger.prune(self.clock.now());
+            let dropped = self.prune(self.clock.now());
             if !dropped.is_empty() {
                 tracing::debug!(subjects = dropped.len(), "old records were dropped");
                 let node = Arc::clone(&self);
@@ -196,3 +204,6 @@ impl Node {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

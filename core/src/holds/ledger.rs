@@ -253,6 +253,15 @@ impl Ledger {
         .collect()
     }
 
+    /// What is held, without the rest of it.
+    pub fn held_subjects(&self) -> impl Iterator<Item = &Subject> {
+        let held = |row: &&Row| row.record.register.is_held();
+        self.rows
+            .values()
+            .filter(held)
+            .map(|row| &row.record.subject)
+    }
+
     /// One record.
     #[must_use]
     pub fn record(&self, subject: &Subject) -> Option<&Record> {
