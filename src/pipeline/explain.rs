@@ -12,7 +12,7 @@ use holdline_core::holds::ladder;
 use holdline_core::time::WallMs;
 use serde::Serialize;
 
-use super::sse::SseReader;
+use super::sse::{SseReader, without_comments};
 
 /// An answer as somebody recorded it.
 #[derive(Clone, Debug, Default)]
@@ -97,9 +97,7 @@ fn events(body: &[u8]) -> Vec<Vec<u8>> {
         found.push(event.data.to_vec());
     }
     if found.is_empty() {
-        let lines = body.split(|byte| *byte == b'\n');
-        let plain: Vec<&[u8]> = lines.filter(|line| !line.starts_with(b":")).collect();
-        found.push(plain.join(&b'\n'));
+        found.push(without_comments(body));
     }
     found
 }

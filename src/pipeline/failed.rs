@@ -47,6 +47,8 @@ pub(super) struct Judge {
     provider: ProviderId,
     /// What was sent.
     pub(super) secret: Option<Secret>,
+    /// Those of the stream under way: a wait that stands there counts for an error in its events.
+    stream_headers: HeaderMap,
     classifier: Arc<Classifier>,
     clock: Clock,
 }
@@ -61,6 +63,7 @@ impl Judge {
         Self {
             provider: flight.attempt.provider.clone(),
             secret,
+            stream_headers: HeaderMap::new(),
             classifier: Arc::clone(&course.node.config.classifier),
             clock: course.node.clock,
         }
@@ -79,6 +82,22 @@ impl Judge {
         }
         let facts = Facts::from_event(self.provider.as_str(), read_headers(headers), data)?;
         Some(self.judge(&facts, call::answer_headers(headers, self)))
+    }
+
+    /// The same judge for the events of a stream with these headers.
+    pub(super) fn of_stream(mut self, headers: &HeaderMap) -> Self {
+        const OF_USE: [&str; 2] = ["retry-after", "retry-after-ms"];
+        for name in OF_USE {
+            if let Some(value) = headers.get(name) {
+                self.stream_headers.insert(name, value.clone());
+            }
+        }
+        self
+    }
+
+    /// The error in an event, if it is one.
+    pub(super) fn error_in_stream(&self, data: &[u8]) -> Option<Failed> {
+        self.error_in(&self.stream_headers, data)
     }
 
     fn judge(&self, facts: &Facts, headers: HeaderMap) -> Failed {

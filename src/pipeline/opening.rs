@@ -14,11 +14,13 @@ use super::call::{Limit, answer_headers};
 use super::course::Flight;
 use super::decode::Decoder;
 use super::failed::{Failed, Judge};
-use super::sse::{Event, SseReader};
+use super::sse::{Event, SseReader, without_comments};
 use crate::providers::openai::{DONE, Seen};
 
 const MAX_EVENTS: usize = 64;
 const MAX_BYTES: usize = 256 << 10;
+/// What is kept of a body that may be no event stream at all.
+const MAX_PLAIN_BYTES: usize = 64 << 10;
 
 /// A stream that is committed: its next bytes go to the client.
 pub(super) struct Opened {
@@ -32,6 +34,8 @@ pub(super) struct Opened {
     pub(super) judge: Judge,
     /// The provider has sent all.
     pub(super) over: bool,
+    /// What came before the first event: an error may stand there as plain JSON.
+    plain: Option<BytesMut>,
 }
 
 /// Reads a stream up to its first real output.
@@ -46,11 +50,12 @@ pub(super) async fn open(
     let (head, upstream) = response.into_parts();
     let mut opened = Opened {
         headers: answer_headers(&head.headers, &judge),
+        plain: Some(BytesMut::new()),
         held_back: Vec::new(),
         decoder: Decoder::of(&head.headers),
         reader: SseReader::default(),
         upstream,
-        judge,
+        judge: judge.of_stream(&head.headers),
         over: false,
     };
     let first_token = network.first_token_timeout.map(|t| start + t);
@@ -62,12 +67,16 @@ pub(super) async fn open(
             }
             let commits = event.data == DONE || Seen::read(&event.data).output;
             held_bytes += event.wire.len();
+            opened.plain = None;
             opened.held_back.push(event);
             if commits || opened.held_back.len() >= MAX_EVENTS || held_bytes >= MAX_BYTES {
                 return Ok(opened);
             }
         }
         if opened.over {
+            if let Some(failed) = opened.plain_error() {
+                return Err(failed);
+            }
             let message = "the provider ended the stream before any output".to_owned();
             return Err(Failed::broken(message));
         }
@@ -104,7 +113,17 @@ impl Opened {
         let data = self.decoder.decode(data);
         let data = data.map_err(|e| format!("the stream cannot be unpacked: {e}"))?;
         self.reader.push(&data);
+        if let Some(plain) = &mut self.plain {
+            let room = MAX_PLAIN_BYTES - plain.len();
+            plain.extend_from_slice(&data[..data.len().min(room)]);
+        }
         Ok(())
+    }
+
+    /// The failure that a body without a single event tells of, if it does.
+    fn plain_error(&self) -> Option<Failed> {
+        self.judge
+            .error_in_stream(&without_comments(self.plain.as_ref()?))
     }
 
     /// The next event that a client may see: keep-alives in data fields are none.
@@ -125,7 +144,7 @@ impl Opened {
 impl Judge {
     /// The failure that an event tells of, if it does.
     pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
-        self.error_in(&HeaderMap::new(), &event.data)
+        self.error_in_stream(&event.data)
     }
 }
 

@@ -109,6 +109,13 @@ impl SseReader {
     }
 }
 
+/// A body that should have been events, without the comments in it.
+pub(super) fn without_comments(body: &[u8]) -> Vec<u8> {
+    let lines = body.split(|byte| *byte == b'\n');
+    let kept: Vec<&[u8]> = lines.filter(|line| !line.starts_with(b":")).collect();
+    kept.join(&b'\n')
+}
+
 /// Behind the line end that starts at `at`; nothing while a CR may yet be half of a CRLF.
 fn after_line_end(text: &[u8], at: usize) -> Option<usize> {
     match (text[at], text.get(at + 1)) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use holdline_core::holds::Selector;
 use serde_json::{Value, json};
 
-use crate::support::{Mock, Play, TestNode, chat, provider};
+use crate::support::{Mock, Play, TestNode, chat, provider, stream};
 
 async fn start(mock: &Mock) -> TestNode {
     let one = provider(&mock.url(), &["k-a"], &json!({}));
@@ -97,4 +97,33 @@ async fn a_head_without_end_is_an_outage() {
     .await;
     let node = start(&mock).await;
     assert_eq!(told(&node, "r-1").await, (502, json!("transient")));
+}
+
+/// Plain JSON where events were promised, and a wait in the stream's headers.
+#[tokio::test]
+async fn an_error_in_a_stream_is_read_however_it_stands_there() {
+    let pretty = serde_json::to_vec_pretty(&json!([{"error": {"code": 429, "message": "slow"}}]));
+    let (pretty, event) = (
+        pretty.unwrap(),
+        json!({"error": {"code": 429, "message": "slow"}}),
+    );
+    let plays = [
+        Play::stream().bytes(b": hello\n\n").bytes(&pretty).end(),
+        Play::stream().bytes(b": hello\n\n").event(&event).end(),
+    ];
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = start(&mock).await;
+    for (n, play) in plays.into_iter().enumerate() {
+        let play = play.replacing(b"\r\n\r\n", b"\r\nretry-after: 20\r\n\r\n");
+        mock.play(move |_| play.clone());
+        let id = format!("r-{n}");
+        let answer = node.client.chat(&id, stream("one/m")).await;
+        let extra = &answer.json()["extra_fields"];
+        assert_eq!(answer.status, 429, "{n}");
+        assert_eq!(
+            (&extra["failure_class"], &extra["retry_after_ms"]),
+            (&json!("rate_limit"), &json!(20_000))
+        );
+        node.node.release(&Selector::All).unwrap();
+    }
 }

@@ -51,6 +51,15 @@ fn every_envelope_gives_type_code_and_message() {
             ("", "c", "m"),
         ),
         (r#""m""#, ("", "", "m")),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(parts(&facts(body)), expected, "{body}");
+    }
+}
+
+#[test]
+fn what_only_some_send_is_understood_too() {
+    let cases = [
         (r#"{"error":["m"]}"#, ("", "", "m")),
         (r#"{"error":[{"code":"c","message":"m"}]}"#, ("", "c", "m")),
         (
