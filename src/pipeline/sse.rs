@@ -231,6 +231,12 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_one_at_the_start_only() {
+        let late = b"\n\n\xef\xbb\xbfdata: a\n\n";
+        assert_eq!(data(&[late]), data(&[&late[..2], &late[2..]]));
+    }
+
+    #[test]
     fn a_line_cut_short_by_the_end_is_no_event() {
         assert_eq!(data(&[b"data: a\n\ndata: {\"b\""]), ["a"]);
         assert_eq!(data(&[b"data: a\n\ndata: [DONE]"]), ["a", "[DONE]"]);
