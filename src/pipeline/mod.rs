@@ -1,7 +1,7 @@
 //! One request's way: admitted, planned, walked through its attempts, answered, accounted for.
 //!
 //! No decision is made here: `core::routing::plan` plans, [`Walk`] says what comes next, and
-//! `core::failure` says what an answer means. [`call`] is the only place that sends to a provider.
+//! `core::failure` says what an answer means. `call` is the only place that sends to a provider.
 
 mod account;
 mod admit;
