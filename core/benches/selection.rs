@@ -84,6 +84,7 @@ fn view() -> View {
             keys: (0..KEYS).map(|number| Arc::new(key(at, number))).collect(),
             keyless: false,
             retry: RetryPolicy::default(),
+            retry_budget: None,
         };
         (id, Arc::new(view))
     };

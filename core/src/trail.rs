@@ -239,6 +239,17 @@ pub fn retry(
     )
 }
 
+/// The provider's retry budget does not allow the next attempt.
+#[must_use]
+pub fn retry_over_budget(route: Route<'_>, previous: Cause<'_>) -> LogLine {
+    LogLine::core(
+        Level::Warn,
+        format!(
+            "No retry for {route}: the provider's retry budget is spent (previous attempt failed: {previous})"
+        ),
+    )
+}
+
 /// A retry served.
 #[must_use]
 pub fn retries_succeeded(route: Route<'_>, retries: u32) -> LogLine {

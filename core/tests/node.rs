@@ -44,6 +44,7 @@ impl Node {
                 keys: keys.iter().map(|key| Arc::new(key_view(key))).collect(),
                 keyless: false,
                 retry: RetryPolicy::default(),
+                retry_budget: None,
             };
             (view.id.clone(), Arc::new(view))
         };

@@ -7,7 +7,9 @@ use std::time::Duration;
 use holdline_core::holds::KeyHolds;
 use holdline_core::ids::{Fingerprint, KeyId, ProviderId};
 use holdline_core::replica::{Document, Documents};
-use holdline_core::routing::{KeySpec, KeyView, ProviderView, RetryPolicy, Settings, View};
+use holdline_core::routing::{
+    KeySpec, KeyView, ProviderView, RetryBudget, RetryPolicy, Settings, View,
+};
 use serde_json::Value;
 
 use super::builtin::Builtin;
@@ -261,6 +263,7 @@ impl Catalog {
                 .collect(),
             keyless: provider.keyless,
             retry: provider.retry,
+            retry_budget: provider.retry.budget.map(RetryBudget::new).map(Arc::new),
         };
         View {
             providers: self

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use holdline_core::routing::BudgetRule;
+
 use super::catalog::Network;
 
 /// TCP port of inference, admin API and dashboard.
@@ -26,6 +28,12 @@ pub const WEIGHT: f64 = 1.0;
 pub const MAX_PROVIDER_NAME: usize = 64;
 /// Longest key id or name, in bytes.
 pub const MAX_KEY_NAME: usize = 128;
+
+/// `retry_budget` where the block leaves a field out.
+pub const RETRY_BUDGET: BudgetRule = BudgetRule {
+    ratio_permille: 200,
+    min_per_second: 10,
+};
 
 /// `network_config` of a provider that states none.
 #[must_use]

@@ -49,7 +49,7 @@ fn every_mistake_is_told_at_once_with_its_path() {
                     {"name": "no value", "models": []},
                     7,
                 ],
-                "network_config": {"max_retries": -1, "retry_backoff_max": [], "base_url": "not a url",
+                "network_config": {"max_retries": -1, "retry_backoff_max": [], "retry_budget": {"ratio": 11, "min_per_second": 0.5}, "base_url": "not a url",
                     "default_request_timeout_in_seconds": "fast", "extra_headers": {"host": "x", "a b": "y"}},
             },
             "lab": {"keys": []},
@@ -147,6 +147,20 @@ fn durations_are_numbers_or_go_texts() {
     assert_eq!(openai.network.network.stream_idle_timeout.as_secs(), 60);
     assert_eq!(openai.base_url, "http://127.0.0.1:9101/v1");
     assert_eq!(openai.chat_path, "/v1/chat/completions");
+}
+
+#[test]
+fn a_retry_budget_is_off_until_its_block_stands() {
+    let budget = |network: Value| {
+        let config = provider(json!({"keys": [key(&json!({}))], "network_config": network}));
+        let loaded = load(&config).unwrap().config;
+        let budget = loaded.providers["openai"].network.retry.budget;
+        budget.map(|rule| (rule.ratio_permille, rule.min_per_second))
+    };
+    assert_eq!(budget(json!({})), None);
+    assert_eq!(budget(json!({"retry_budget": {}})), Some((200, 10)));
+    let given = json!({"retry_budget": {"ratio": 0.0155, "min_per_second": 0}});
+    assert_eq!(budget(given), Some((16, 0)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use holdline_core::routing::RetryPolicy;
+use holdline_core::routing::{BudgetRule, RetryPolicy};
 use http::{HeaderName, HeaderValue, Uri};
 
 use super::catalog::Network;
@@ -90,6 +90,7 @@ fn retry(block: &Object<'_, '_>) -> RetryPolicy {
         backoff_max_ms: block
             .duration_ms("retry_backoff_max", 1)
             .unwrap_or(default.backoff_max_ms),
+        budget: block.object("retry_budget").map(retry_budget),
     };
     if retry.backoff_initial_ms > retry.backoff_max_ms {
         block.warn(
@@ -101,6 +102,20 @@ fn retry(block: &Object<'_, '_>) -> RetryPolicy {
         );
     }
     retry
+}
+
+fn retry_budget(block: Object<'_, '_>) -> BudgetRule {
+    let default = defaults::RETRY_BUDGET;
+    let rule = BudgetRule {
+        ratio_permille: block
+            .permille("ratio", 10)
+            .unwrap_or(default.ratio_permille),
+        min_per_second: block
+            .small("min_per_second", 0..=10_000)
+            .unwrap_or(default.min_per_second),
+    };
+    block.finish();
+    rule
 }
 
 fn extra_headers(block: &Object<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {

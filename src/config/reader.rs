@@ -226,6 +226,17 @@ impl<'r, 'v> Object<'r, 'v> {
             .and_then(|number| u32::try_from(number).ok())
     }
 
+    /// A number from 0 to `most` in whole thousandths, rounded.
+    pub fn permille(&self, field: &'static str, most: u32) -> Option<u32> {
+        let wanted = format!("a number from 0 to {most}");
+        self.typed(field, &wanted, |value| {
+            let number = value.as_f64()?;
+            (0.0..=f64::from(most))
+                .contains(&number)
+                .then(|| thousandths(number))
+        })
+    }
+
     /// A port.
     pub fn port(&self, field: &'static str) -> Option<u16> {
         self.integer(field, 0..=65_535)
@@ -403,6 +414,15 @@ fn whole(ms: f64) -> Option<u64> {
     (1.0..=86_400_000.0)
         .contains(&ms)
         .then_some(ms.round() as u64)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "within 0 and a few thousand"
+)]
+fn thousandths(number: f64) -> u32 {
+    (number * 1_000.0).round() as u32
 }
 
 #[cfg(test)]

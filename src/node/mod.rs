@@ -250,11 +250,12 @@ impl Node {
             *interval = wanted;
             differs
         });
-        let view = catalog.view(
+        let mut view = catalog.view(
             settings,
             self.config.adaptive.enabled,
             |provider, key, print| state.ledger.key_holds(provider, key, print),
         );
+        view.keep_retry_budgets(&self.live().view);
         self.live.store(Arc::new(Live {
             view,
             catalog: Arc::new(catalog),

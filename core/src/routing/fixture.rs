@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::{KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, Settings, View};
+use super::{
+    BudgetRule, KeySpec, KeyView, ModelRule, ProviderView, RetryBudget, RetryPolicy, Settings, View,
+};
 use crate::failure::Reason;
 use crate::holds::view::HoldRef;
 use crate::holds::{Body, KeyHolds, Register, Wait};
@@ -96,6 +98,7 @@ pub(crate) fn provider(id: &str, keys: impl IntoIterator<Item = KeyView>) -> Pro
         keys: keys.into_iter().map(Arc::new).collect(),
         keyless: false,
         retry: RetryPolicy::default(),
+        retry_budget: None,
     }
 }
 
@@ -103,6 +106,17 @@ impl ProviderView {
     /// With so many retries.
     pub(crate) fn retries(mut self, max_retries: u32) -> Self {
         self.retry.max_retries = max_retries;
+        self
+    }
+
+    /// With a retry budget.
+    pub(crate) fn budget(mut self, ratio_permille: u32, min_per_second: u32) -> Self {
+        let rule = BudgetRule {
+            ratio_permille,
+            min_per_second,
+        };
+        self.retry.budget = Some(rule);
+        self.retry_budget = Some(Arc::new(RetryBudget::new(rule)));
         self
     }
 

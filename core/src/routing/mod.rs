@@ -3,6 +3,7 @@
 //! [`view`] is what a request reads; [`plan()`] makes its legs; [`key`] picks one key of a leg. All pure,
 //! so that explaining, simulating and serving use the same functions.
 
+pub mod budget;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod key;
@@ -12,6 +13,7 @@ pub mod provider;
 pub mod settings;
 pub mod view;
 
+pub use budget::{BudgetRule, RetryBudget};
 pub use pin::Pin;
 pub use plan::{Leg, Plan, PlanError, PlannedCheck, RequestFacts, Target, dry_run, plan};
 pub use settings::Settings;

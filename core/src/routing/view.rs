@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::budget::{BudgetRule, RetryBudget};
 use super::settings::Settings;
 use crate::holds::KeyHolds;
 use crate::ids::{Fingerprint, KeyId, ProviderId};
@@ -31,6 +32,8 @@ pub struct ProviderView {
     pub keyless: bool,
     /// How its failed attempts are retried.
     pub retry: RetryPolicy,
+    /// How many retries all requests together may make; none where that is not limited.
+    pub retry_budget: Option<Arc<RetryBudget>>,
 }
 
 /// One key: what is configured, and what holds it.
@@ -81,6 +84,8 @@ pub struct RetryPolicy {
     pub backoff_initial_ms: u64,
     /// Longest backoff, jitter included.
     pub backoff_max_ms: u64,
+    /// What all requests together may retry; `None` for no limit.
+    pub budget: Option<BudgetRule>,
 }
 
 impl Default for RetryPolicy {
@@ -89,6 +94,7 @@ impl Default for RetryPolicy {
             max_retries: 0,
             backoff_initial_ms: 500,
             backoff_max_ms: 5_000,
+            budget: None,
         }
     }
 }
@@ -114,6 +120,18 @@ impl KeySpec {
 }
 
 impl View {
+    /// Goes on with the retry budgets of an earlier view, where their rules are the same.
+    pub fn keep_retry_budgets(&mut self, earlier: &Self) {
+        for provider in self.providers.values_mut() {
+            let before = earlier.provider(&provider.id);
+            let kept = before.and_then(|before| before.retry_budget.as_ref());
+            let kept = kept.filter(|kept| Some(kept.rule()) == provider.retry.budget);
+            if let Some(kept) = kept {
+                Arc::make_mut(provider).retry_budget = Some(Arc::clone(kept));
+            }
+        }
+    }
+
     /// The view with one key's holds replaced; unchanged where the key is not configured.
     #[must_use]
     pub fn with_holds(&self, provider: &ProviderId, key: &KeyId, holds: KeyHolds) -> Self {

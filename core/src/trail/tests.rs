@@ -76,6 +76,7 @@ fn retries_and_fallbacks() {
         retry(1, 3, route, LIMITED, RetryKey::Rotated("beta")),
         retry(1, 3, route, LIMITED, RetryKey::Same("alpha")),
         retry(1, 3, route, LIMITED, RetryKey::Keyless),
+        retry_over_budget(route, LIMITED),
         retries_succeeded(route, 2),
         retries_exhausted(route, 4, LIMITED),
         attempts_exhausted(200),

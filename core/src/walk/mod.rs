@@ -19,7 +19,7 @@ use rand_core::RngCore;
 use crate::failure::FailureClass;
 use crate::holds::{CheckGuard, Token};
 use crate::ids::{ModelId, ProviderId};
-use crate::routing::{KeySpec, Leg, Plan, PlannedCheck, RetryPolicy, View};
+use crate::routing::{KeySpec, Leg, Plan, PlannedCheck, RetryBudget, RetryPolicy, View};
 use crate::time::Mono;
 use crate::trail::{self, AttemptEntry, LogLine, RetryKey};
 
@@ -258,6 +258,11 @@ impl Walk {
             triggered_rotation: false,
             retry_after_ms: None,
         });
+        if self.rotation.attempts() == 0
+            && let Some(budget) = retry_budget(view, &self.legs[self.at])
+        {
+            budget.earn(now);
+        }
         self.charged += 1;
         self.primary.get_or_insert(Primary {
             leg: self.at,
@@ -330,12 +335,24 @@ impl Walk {
                 }
                 self.state = State::Waiting(at, call);
             }
+            After::Backoff { .. } if !self.may_retry(view, at) => self.end_leg(view),
             After::Backoff { retry, call } => {
                 let wait_ms = backoff::wait_ms(policy, retry, rng);
                 self.state = State::Waiting(at.plus_ms(wait_ms), call);
             }
             After::LegOver => self.end_leg(view),
         }
+    }
+
+    /// Asks the provider's retry budget, and tells where it refuses.
+    fn may_retry(&mut self, view: &View, now: Mono) -> bool {
+        let leg = &self.legs[self.at];
+        let refused = retry_budget(view, leg).is_some_and(|budget| !budget.spend(now));
+        if refused && let Some(last) = self.attempts.last() {
+            let line = trail::retry_over_budget(leg.route(), cause_of(last));
+            self.lines.push(line);
+        }
+        !refused
     }
 }
 
@@ -368,6 +385,10 @@ fn cancelled() -> Failure {
 fn policy(view: &View, leg: &Leg) -> RetryPolicy {
     view.provider(&leg.provider)
         .map_or_else(RetryPolicy::default, |provider| provider.retry)
+}
+
+fn retry_budget<'a>(view: &'a View, leg: &Leg) -> Option<&'a RetryBudget> {
+    view.provider(&leg.provider)?.retry_budget.as_deref()
 }
 
 /// Legs and attempts are few: a plan holds at most as many legs as a request body can name.

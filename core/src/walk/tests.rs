@@ -1,5 +1,6 @@
 //! Whole requests, played against scripted providers; and what holds for any sequence of outcomes.
 
+mod budget;
 mod chain;
 mod laws;
 mod leg;

@@ -130,7 +130,7 @@ proptest! {
         retry in 0..70u32,
         seed in any::<u64>(),
     ) {
-        let policy = RetryPolicy { max_retries: 1, backoff_initial_ms: initial, backoff_max_ms: max };
+        let policy = RetryPolicy { max_retries: 1, backoff_initial_ms: initial, backoff_max_ms: max, budget: None };
         let wait = backoff::wait_ms(policy, retry, &mut rng(seed));
         let doubled = u128::from(initial) << retry.min(64);
         let base = u64::try_from(doubled.min(u128::from(max))).unwrap();

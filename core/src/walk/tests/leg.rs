@@ -331,6 +331,7 @@ fn the_backoff_never_passes_its_longest() {
         max_retries: 9,
         backoff_initial_ms: 500,
         backoff_max_ms: 5_000,
+        budget: None,
     };
     let mut rng = rng(1);
     for retry in [4, 5, 40, 63, 64, u32::MAX] {
