@@ -123,6 +123,8 @@ const QUEUE: usize = 10_000;
 const BATCH: usize = 500;
 /// How long the writer waits for a batch to grow.
 const GATHER: Duration = Duration::from_millis(25);
+/// How long a reader waits for what was handed over before it asked.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
 const PRUNE_EVERY: Duration = Duration::from_secs(60);
 /// The oldest records go beyond this size.
@@ -141,6 +143,8 @@ pub(super) struct Logs {
 #[derive(Debug)]
 enum Message {
     Keep(Box<RequestLog>),
+    /// Dropped once everything before it is written.
+    Flush(SyncSender<()>),
     End,
 }
 
@@ -201,10 +205,21 @@ impl Logs {
         }
     }
 
+    /// Waits for what was handed over so far to be written; not for long, and not at all where the
+    /// writer is behind by a whole queue.
+    fn flush(&self) {
+        let (waiting, written) = mpsc::sync_channel(1);
+        if self.queue.try_send(Message::Flush(waiting)).is_ok() {
+            // Nothing is ever sent: the other end is dropped when it is done, or the time runs out.
+            let _ = written.recv_timeout(FLUSH_PATIENCE);
+        }
+    }
+
     fn read<T>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
+        self.flush();
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         query(&connection)
             .map_err(|fault| StoreError(format!("cannot read the request log: {fault}")))
@@ -234,7 +249,7 @@ impl Store {
         self.logs.state.dropped.load(Ordering::Relaxed)
     }
 
-    /// The newest record of this request id, as JSON.
+    /// The newest record of this request id, as JSON: also one that was handed over a moment ago.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -321,14 +336,14 @@ fn write_all(
     let mut pruned: Option<Instant> = None;
     let mut goes_on = true;
     while goes_on {
-        let mut batch = Vec::new();
+        let mut batch = Batch::default();
         goes_on = gather(queue, &mut batch);
-        let mut done = insert(&mut connection, &batch);
+        let mut done = insert(&mut connection, &batch.records);
         if done.is_ok() && pruned.is_none_or(|at| at.elapsed() >= PRUNE_EVERY) {
             pruned = Some(Instant::now());
             done = prune(&connection, retention);
         }
-        let lost = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let lost = u64::try_from(batch.records.len()).unwrap_or(u64::MAX);
         let mut broken = state.broken.lock().unwrap_or_else(PoisonError::into_inner);
         match done {
             Ok(()) => *broken = None,
@@ -343,16 +358,28 @@ fn write_all(
     }
 }
 
-/// Waits for a record, then a moment for more of them. False when there will be no more.
-fn gather(queue: &Receiver<Message>, batch: &mut Vec<RequestLog>) -> bool {
+/// What one transaction writes, and who waits for it.
+#[derive(Default)]
+struct Batch {
+    records: Vec<RequestLog>,
+    waiting: Vec<SyncSender<()>>,
+}
+
+/// Waits for a record, then a moment for more of them, unless somebody waits for those that are there.
+/// False when there will be no more.
+fn gather(queue: &Receiver<Message>, batch: &mut Batch) -> bool {
     let mut until = Instant::now() + PRUNE_EVERY;
-    while batch.len() < BATCH {
+    while batch.records.len() < BATCH {
         match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
             Ok(Message::Keep(record)) => {
-                if batch.is_empty() {
+                if batch.records.is_empty() {
                     until = Instant::now() + GATHER;
                 }
-                batch.push(*record);
+                batch.records.push(*record);
+            }
+            Ok(Message::Flush(waiting)) => {
+                batch.waiting.push(waiting);
+                return true;
             }
             Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return false,
             Err(RecvTimeoutError::Timeout) => return true,

@@ -1,7 +1,6 @@
 //! Tests of the store.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use holdline_cluster::{Snapshot, SnapshotInfo, Store as ClusterStore};
 use holdline_core::failure::Reason;
@@ -418,24 +417,15 @@ fn log(id: &str, model: &str, status: &'static str, at_second: u32) -> RequestLo
     }
 }
 
-fn wait_for_log(store: &Store, id: &str) {
-    let start = Instant::now();
-    while store.find_log(id).unwrap().is_none() {
-        assert!(
-            start.elapsed() < Duration::from_secs(10),
-            "{id} was not written"
-        );
-        std::thread::yield_now();
-    }
-}
-
 #[test]
-fn a_log_record_is_found_soon_and_after_a_restart() {
+fn a_log_record_is_found_at_once_and_after_a_restart() {
     let folder = TempDir::new().unwrap();
     let store = open(folder.path());
     store.log(log("r-1", "gpt-4o", "success", 1));
-    wait_for_log(&store, "r-1");
+    assert!(store.find_log("r-1").unwrap().is_some());
     store.log(log("r-1", "newest", "success", 2));
+    let newest = store.find_log("r-1").unwrap().unwrap();
+    assert!(newest.get().contains("\"newest\""));
     drop(store);
     let record = open(folder.path()).find_log("r-1").unwrap().unwrap();
     assert!(record.get().contains("\"newest\""));
@@ -450,7 +440,6 @@ fn logs_are_listed_newest_first_with_filters_and_figures() {
         let model = if n % 2 == 0 { "even" } else { "odd" };
         store.log(log(&format!("r-{n}"), model, status, n));
     }
-    wait_for_log(&store, "r-9");
     let query = LogQuery {
         models: vec!["even".to_owned()],
         from: Some("2026-11-29T21:00:02.000Z".to_owned()),
@@ -480,5 +469,4 @@ fn a_full_queue_drops_and_counts_and_never_blocks() {
     }
     assert!(store.logs_dropped() >= 1_000, "{}", store.logs_dropped());
     blocker.execute_batch("COMMIT").unwrap();
-    wait_for_log(&store, "r-0");
 }
