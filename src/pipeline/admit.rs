@@ -9,11 +9,11 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
 
 use holdline_core::ids::{KeyId, ModelId, ProviderId};
-use holdline_core::routing::{Pin, RequestFacts, Target};
+use holdline_core::routing::{ModelRule, Pin, RequestFacts, Target};
 
 use super::edit::{ChatBody, EditError};
 use crate::api::error::ApiError;
-use crate::config::{Catalog, Secret};
+use crate::config::{Catalog, Key, Secret, builtin};
 
 /// Longest `x-request-id` that is taken over.
 const MAX_ID: usize = 128;
@@ -212,11 +212,12 @@ async fn discard(body: &mut Incoming) {
     let _ = tokio::time::timeout(ENOUGH_TIME, reading).await;
 }
 
-/// Splits at the first slash, and only behind a configured provider: other slashes belong to the model.
+/// Splits at the first slash behind a provider: a configured one, or one that is known by name. Other
+/// slashes belong to the model.
 fn split(name: &str, catalog: &Catalog) -> Target {
     let name = name.trim();
     match name.split_once('/') {
-        Some((provider, model)) if catalog.providers.contains_key(provider) => Target {
+        Some((provider, model)) if is_provider(provider, name, catalog) => Target {
             provider: Some(ProviderId::from(provider)),
             model: ModelId::from(model),
         },
@@ -225,6 +226,21 @@ fn split(name: &str, catalog: &Catalog) -> Target {
             model: ModelId::from(name),
         },
     }
+}
+
+/// Whether the text before the first slash names a provider. That of a provider which is not
+/// configured does, unless some key lists the whole name as a model: asking everybody who serves any
+/// model would get keys refused for it.
+fn is_provider(prefix: &str, name: &str, catalog: &Catalog) -> bool {
+    let lists = |key: &Key| {
+        let ModelRule::Only(models) = &key.spec.models else {
+            return key.spec.aliases.contains_key(name);
+        };
+        models.contains(name) || key.spec.aliases.contains_key(name)
+    };
+    let keys = || catalog.providers.values().flat_map(|p| p.keys.iter());
+    catalog.providers.contains_key(prefix)
+        || builtin::find(prefix).is_some() && !keys().any(|key| lists(key))
 }
 
 fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {

@@ -141,6 +141,36 @@ async fn transient_failures_are_retried_on_the_same_key() {
     assert!(node.held().is_empty());
 }
 
+/// A brown-out of twenty requests, each with three retries of its own.
+#[tokio::test]
+async fn a_retry_budget_bounds_what_a_provider_is_sent() {
+    let mock = Mock::start(|_| Play::unavailable()).await;
+    let network = json!({"max_retries": 3, "retry_backoff_initial": 1, "retry_backoff_max": 1,
+        "retry_budget": {"ratio": 0.2, "min_per_second": 0}});
+    let node = node_with(&mock, &["k-a"], network).await;
+    for n in 0..20 {
+        let answer = node.client.chat(&format!("r-{n}"), chat("one/m")).await;
+        assert_eq!(answer.status, 503);
+    }
+    assert_eq!(mock.calls().len(), 20 + 4);
+    let lines = node.lines("r-0").await.join("\n");
+    assert!(lines.contains("retry budget is spent"), "{lines}");
+}
+
+#[tokio::test]
+async fn a_fallback_to_a_provider_that_is_not_configured_is_skipped() {
+    let down = Mock::start(|_| Play::unavailable()).await;
+    let node = node_with(&down, &["k-a"], json!({})).await;
+    let body = r#"{"model":"one/m","fallbacks":["groq/llama"],"messages":[]}"#;
+    assert_eq!(node.client.chat("r-1", body).await.status, 503);
+    assert_eq!(down.calls().len(), 1);
+    let lines = node.lines("r-1").await.join("\n");
+    assert!(
+        lines.contains("Fallback groq/llama skipped: missing provider config"),
+        "{lines}"
+    );
+}
+
 #[tokio::test]
 async fn fallbacks_serve_and_the_primarys_error_is_told_when_none_does() {
     let down = Mock::start(|_| Play::unavailable()).await;

@@ -9,9 +9,11 @@ use crate::config::Config;
 fn catalog(allow_direct_keys: bool) -> Catalog {
     let key = json!({"id": "k-1", "name": "one", "value": "sk", "models": ["*"], "weight": 1});
     let provider = json!({"keys": [key]});
+    let listing = json!({"keys": [key, {"id": "k-2", "name": "two", "value": "sk", "models": ["mistral/listed"],
+        "aliases": {"xai/alias": "x"}}]});
     let config = json!({
         "client": {"allow_direct_keys": allow_direct_keys},
-        "providers": {"openai": provider, "openrouter": provider},
+        "providers": {"openai": provider, "openrouter": listing},
     });
     let loaded = Config::parse(&config.to_string(), &|_| None).unwrap();
     Catalog::build(&loaded.config, &Documents::default())
@@ -52,6 +54,9 @@ fn models_split_once_and_only_behind_a_provider() {
             "anthropic/x:free",
         ),
         ("vendor/model", None, "vendor/model"),
+        ("mistral/large", Some("mistral"), "large"),
+        ("mistral/listed", None, "mistral/listed"),
+        ("xai/alias", None, "xai/alias"),
         ("gpt-4o", None, "gpt-4o"),
     ] {
         let target = split(name, &catalog);
