@@ -7,9 +7,7 @@ use std::time::Duration;
 use holdline_core::holds::KeyHolds;
 use holdline_core::ids::{Fingerprint, KeyId, ProviderId};
 use holdline_core::replica::{Document, Documents};
-use holdline_core::routing::{
-    KeySpec, KeyView, ProviderView, RetryBudget, RetryPolicy, Settings, View,
-};
+use holdline_core::routing::{KeySpec, KeyView, ProviderView, RetryPolicy, Settings, View};
 use serde_json::Value;
 
 use super::builtin::Builtin;
@@ -242,7 +240,7 @@ impl Catalog {
             .insert(provider.id.clone(), Arc::new(provider));
     }
 
-    /// The view that requests read.
+    /// The view that requests read, without retry budgets: those outlive catalogs.
     pub fn view(
         &self,
         settings: Arc<Settings>,
@@ -263,7 +261,7 @@ impl Catalog {
                 .collect(),
             keyless: provider.keyless,
             retry: provider.retry,
-            retry_budget: provider.retry.budget.map(RetryBudget::new).map(Arc::new),
+            retry_budget: None,
         };
         View {
             providers: self

@@ -4,6 +4,7 @@
 //! nodes, kept. So does every document. No lock is held across an await, and none while the disk is
 //! written.
 
+mod budget;
 pub mod clock;
 pub mod keep;
 pub mod live;
@@ -255,7 +256,7 @@ impl Node {
             self.config.adaptive.enabled,
             |provider, key, print| state.ledger.key_holds(provider, key, print),
         );
-        view.keep_retry_budgets(&self.live().view);
+        budget::carry_over(&mut view, &self.live().view);
         self.live.store(Arc::new(Live {
             view,
             catalog: Arc::new(catalog),

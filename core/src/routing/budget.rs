@@ -1,10 +1,10 @@
 //! A provider's retry budget: retries in proportion to its recent requests, so that a brown-out is
 //! never answered with a multiple of the traffic.
 //!
-//! [`Bucket`] is a value that is told the time. [`RetryBudget`] is the one that all requests to a
-//! provider share: a mutex for as long as it takes to count.
+//! [`Bucket`] is a value that is told the time. Requests to a provider share one behind
+//! [`RetryBudget`]; who owns the node's state decides how.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt::Debug;
 
 use crate::time::Mono;
 
@@ -33,11 +33,15 @@ pub struct Bucket {
     refilled: Mono,
 }
 
-/// The budget of one provider, shared by all its requests.
-#[derive(Debug)]
-pub struct RetryBudget {
-    rule: BudgetRule,
-    bucket: Mutex<Bucket>,
+/// The bucket of one provider, shared by all its requests. Neither call waits for anything but another
+/// call of the same kind.
+pub trait RetryBudget: Debug + Send + Sync {
+    /// What it was made with.
+    fn rule(&self) -> BudgetRule;
+    /// See [`Bucket::earn`].
+    fn earn(&self, now: Mono);
+    /// See [`Bucket::spend`].
+    fn spend(&self, now: Mono) -> bool;
 }
 
 /// How long a request's share may be used.
@@ -94,39 +98,6 @@ impl Bucket {
         let earned = rate.saturating_mul(now.since_ms(self.refilled));
         self.reserve = self.reserve.saturating_add(earned).min(rate * ONE);
         self.refilled = self.refilled.max(now);
-    }
-}
-
-impl RetryBudget {
-    /// A fresh budget.
-    #[must_use]
-    pub fn new(rule: BudgetRule) -> Self {
-        Self {
-            rule,
-            bucket: Mutex::new(Bucket::new(rule)),
-        }
-    }
-
-    /// What it was made with.
-    #[must_use]
-    pub const fn rule(&self) -> BudgetRule {
-        self.rule
-    }
-
-    /// See [`Bucket::earn`].
-    pub fn earn(&self, now: Mono) {
-        self.lock().earn(now);
-    }
-
-    /// See [`Bucket::spend`].
-    #[must_use]
-    pub fn spend(&self, now: Mono) -> bool {
-        self.lock().spend(now)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Bucket> {
-        // Numbers only: a panic elsewhere leaves nothing half done.
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use super::{
-    BudgetRule, KeySpec, KeyView, ModelRule, ProviderView, RetryBudget, RetryPolicy, Settings, View,
-};
+use super::{BudgetRule, KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, Settings, View};
 use crate::failure::Reason;
 use crate::holds::view::HoldRef;
 use crate::holds::{Body, KeyHolds, Register, Wait};
@@ -102,6 +100,38 @@ pub(crate) fn provider(id: &str, keys: impl IntoIterator<Item = KeyView>) -> Pro
     }
 }
 
+#[expect(
+    clippy::disallowed_types,
+    reason = "stands for the node, which owns what requests share"
+)]
+mod shared {
+    use std::sync::{Arc, Mutex};
+
+    use crate::routing::{Bucket, BudgetRule, RetryBudget};
+    use crate::time::Mono;
+
+    #[derive(Debug)]
+    struct Shared(BudgetRule, Mutex<Bucket>);
+
+    pub(super) fn budget(rule: BudgetRule) -> Arc<dyn RetryBudget> {
+        Arc::new(Shared(rule, Mutex::new(Bucket::new(rule))))
+    }
+
+    impl RetryBudget for Shared {
+        fn rule(&self) -> BudgetRule {
+            self.0
+        }
+
+        fn earn(&self, now: Mono) {
+            self.1.lock().unwrap().earn(now);
+        }
+
+        fn spend(&self, now: Mono) -> bool {
+            self.1.lock().unwrap().spend(now)
+        }
+    }
+}
+
 impl ProviderView {
     /// With so many retries.
     pub(crate) fn retries(mut self, max_retries: u32) -> Self {
@@ -116,7 +146,7 @@ impl ProviderView {
             min_per_second,
         };
         self.retry.budget = Some(rule);
-        self.retry_budget = Some(Arc::new(RetryBudget::new(rule)));
+        self.retry_budget = Some(shared::budget(rule));
         self
     }
 

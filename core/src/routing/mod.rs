@@ -13,7 +13,7 @@ pub mod provider;
 pub mod settings;
 pub mod view;
 
-pub use budget::{BudgetRule, RetryBudget};
+pub use budget::{Bucket, BudgetRule, RetryBudget};
 pub use pin::Pin;
 pub use plan::{Leg, Plan, PlanError, PlannedCheck, RequestFacts, Target, dry_run, plan};
 pub use settings::Settings;

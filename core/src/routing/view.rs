@@ -33,7 +33,7 @@ pub struct ProviderView {
     /// How its failed attempts are retried.
     pub retry: RetryPolicy,
     /// How many retries all requests together may make; none where that is not limited.
-    pub retry_budget: Option<Arc<RetryBudget>>,
+    pub retry_budget: Option<Arc<dyn RetryBudget>>,
 }
 
 /// One key: what is configured, and what holds it.
@@ -120,18 +120,6 @@ impl KeySpec {
 }
 
 impl View {
-    /// Goes on with the retry budgets of an earlier view, where their rules are the same.
-    pub fn keep_retry_budgets(&mut self, earlier: &Self) {
-        for provider in self.providers.values_mut() {
-            let before = earlier.provider(&provider.id);
-            let kept = before.and_then(|before| before.retry_budget.as_ref());
-            let kept = kept.filter(|kept| Some(kept.rule()) == provider.retry.budget);
-            if let Some(kept) = kept {
-                Arc::make_mut(provider).retry_budget = Some(Arc::clone(kept));
-            }
-        }
-    }
-
     /// The view with one key's holds replaced; unchanged where the key is not configured.
     #[must_use]
     pub fn with_holds(&self, provider: &ProviderId, key: &KeyId, holds: KeyHolds) -> Self {

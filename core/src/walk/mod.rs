@@ -387,7 +387,7 @@ fn policy(view: &View, leg: &Leg) -> RetryPolicy {
         .map_or_else(RetryPolicy::default, |provider| provider.retry)
 }
 
-fn retry_budget<'a>(view: &'a View, leg: &Leg) -> Option<&'a RetryBudget> {
+fn retry_budget<'a>(view: &'a View, leg: &Leg) -> Option<&'a dyn RetryBudget> {
     view.provider(&leg.provider)?.retry_budget.as_deref()
 }
 

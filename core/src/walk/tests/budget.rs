@@ -67,16 +67,3 @@ fn requests_that_serve_earn_retries_for_those_that_fail() {
     let made: Vec<usize> = failed.iter().map(|play| play.calls.len()).collect();
     assert_eq!(made, [2, 1, 1, 1]);
 }
-
-#[test]
-fn a_view_made_anew_goes_on_with_what_is_left() {
-    let build = |ratio| plain([pool(1, 9).budget(ratio, 1)]);
-    let earlier = build(0);
-    assert_eq!(calls(&plays(&earlier, &["p"], 1, Transient)) - 1, 1);
-    let spent = |mut view: View| {
-        view.keep_retry_budgets(&earlier);
-        calls(&plays(&view, &["p"], 1, Transient)) - 1
-    };
-    assert_eq!(spent(build(0)), 0, "the same rule");
-    assert!(spent(build(1)) > 0, "another rule begins afresh");
-}
