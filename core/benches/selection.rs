@@ -85,6 +85,7 @@ fn view() -> View {
             keyless: false,
             retry: RetryPolicy::default(),
             retry_budget: None,
+            health: Arc::default(),
         };
         (id, Arc::new(view))
     };

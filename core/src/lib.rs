@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod failure;
+pub mod health;
 pub mod holds;
 pub mod ids;
 pub mod replica;

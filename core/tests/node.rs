@@ -45,6 +45,7 @@ impl Node {
                 keyless: false,
                 retry: RetryPolicy::default(),
                 retry_budget: None,
+                health: Arc::default(),
             };
             (view.id.clone(), Arc::new(view))
         };

@@ -262,6 +262,7 @@ impl Catalog {
             keyless: provider.keyless,
             retry: provider.retry,
             retry_budget: None,
+            health: Arc::default(),
         };
         View {
             providers: self

@@ -75,6 +75,7 @@ mod tests {
                 ..RetryPolicy::default()
             },
             retry_budget: None,
+            health: Arc::default(),
         };
         View {
             providers: [(provider.id.clone(), Arc::new(provider))].into(),

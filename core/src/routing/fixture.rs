@@ -97,6 +97,7 @@ pub(crate) fn provider(id: &str, keys: impl IntoIterator<Item = KeyView>) -> Pro
         keyless: false,
         retry: RetryPolicy::default(),
         retry_budget: None,
+        health: Arc::default(),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which providers serve a model, and how each stands.
 
 use super::view::{KeyView, ModelRule, ProviderView, View};
+use crate::health::State;
 use crate::holds::{CheckGuard, view::Standing as KeyStanding};
 use crate::ids::{KeyId, ModelId, ProviderId};
 use crate::time::Mono;
@@ -24,6 +25,17 @@ pub enum Standing {
         /// When the first of them is due.
         due: Mono,
     },
+}
+
+/// How a provider does for a model: its measured health and its holds, rolled up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Direction {
+    /// Failed when every key that may serve the model is held or Failed.
+    pub state: State,
+    /// From 0 to 1; the better provider has the higher one.
+    pub score: f64,
+    /// Where every key is held: when the first of them is due.
+    pub due: Option<Mono>,
 }
 
 impl ProviderView {
@@ -84,6 +96,15 @@ impl ProviderView {
     }
 }
 
+impl Direction {
+    /// Of a provider that was never asked.
+    pub const UNMEASURED: Self = Self {
+        state: State::Healthy,
+        score: 1.0,
+        due: None,
+    };
+}
+
 impl View {
     /// One provider.
     #[must_use]
@@ -98,6 +119,56 @@ impl View {
             provider.standing(model, now)
         } else {
             Standing::Open
+        }
+    }
+
+    /// How a provider does for a model.
+    #[must_use]
+    pub fn direction(&self, provider: &ProviderView, model: &ModelId, now: Mono) -> Direction {
+        if !self.adaptive {
+            return Direction::UNMEASURED;
+        }
+        let (mut serving, mut out, mut recovering, mut degraded) = (0, 0, 0, 0);
+        let health = provider.health.get(model);
+        let mut due = None;
+        let mut free = false;
+        for (index, key) in provider.keys.iter().enumerate() {
+            if !key.spec.serves(model.as_str()) {
+                continue;
+            }
+            serving += 1;
+            let soonest = match key.holds.standing(model, now) {
+                KeyStanding::Free => None,
+                KeyStanding::Held { due } => Some(due),
+                KeyStanding::Due | KeyStanding::Checking => Some(now),
+            };
+            if let Some(soonest) = soonest {
+                out += 1;
+                due = Some(due.map_or(soonest, |d: Mono| d.min(soonest)));
+                continue;
+            }
+            free = true;
+            let route = health.and_then(|health| health.routes.get(index));
+            match route.map_or(State::Healthy, |route| route.state) {
+                State::Healthy => {}
+                State::Degraded => degraded += 1,
+                State::Recovering => recovering += 1,
+                State::Failed => out += 1,
+            }
+        }
+        let state = if serving == 0 || out + recovering + degraded == 0 {
+            State::Healthy
+        } else if out == serving {
+            State::Failed
+        } else if out + recovering == serving {
+            State::Recovering
+        } else {
+            State::Degraded
+        };
+        Direction {
+            state,
+            score: health.map_or(1.0, |health| health.score),
+            due: due.filter(|_| !free),
         }
     }
 

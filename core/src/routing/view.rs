@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::budget::{BudgetRule, RetryBudget};
 use super::settings::Settings;
+use crate::health::ModelHealth;
 use crate::holds::KeyHolds;
-use crate::ids::{Fingerprint, KeyId, ProviderId};
+use crate::ids::{Fingerprint, KeyId, ModelId, ProviderId};
 
 /// Everything planning and walking need to know. Loaded once per decision, never locked.
 ///
@@ -34,6 +35,8 @@ pub struct ProviderView {
     pub retry: RetryPolicy,
     /// How many retries all requests together may make; none where that is not limited.
     pub retry_budget: Option<Arc<dyn RetryBudget>>,
+    /// What this node has measured, by model. A model without traffic is not in it.
+    pub health: Arc<BTreeMap<ModelId, ModelHealth>>,
 }
 
 /// One key: what is configured, and what holds it.

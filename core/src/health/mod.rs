@@ -1,0 +1,51 @@
+//! How well keys and providers serve, as this node alone has measured it.
+//!
+//! Nothing in here can be serialized: health never leaves its node.
+
+/// The state of a key for a model, or of a provider for a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Serves: full share.
+    #[default]
+    Healthy,
+    /// Some requests fail, it is much slower than usual, or some keys of the provider are out.
+    Degraded,
+    /// Was failed, and earns its share back.
+    Recovering,
+    /// Gets no requests.
+    Failed,
+}
+
+impl State {
+    /// As the API and the trail name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Recovering => "recovering",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// One key for one model, as of the last recompute.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RouteHealth {
+    /// Without regard to holds.
+    pub state: State,
+    /// Share of traffic relative to the provider's other keys, the configured weight included; 0 only
+    /// while Failed.
+    pub weight: f64,
+    /// A request was sent to it since it was configured.
+    pub tried: bool,
+}
+
+/// One provider for one model, as of the last recompute.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ModelHealth {
+    /// Of each key of the provider, in the order of the view's keys.
+    pub routes: Vec<RouteHealth>,
+    /// From 0 to 1; the better provider has the higher one.
+    pub score: f64,
+}
