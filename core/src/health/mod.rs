@@ -2,6 +2,9 @@
 //!
 //! Nothing in here can be serialized: health never leaves its node.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 /// The state of a key for a model, or of a provider for a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
@@ -46,6 +49,35 @@ pub struct RouteHealth {
 pub struct ModelHealth {
     /// Of each key of the provider, in the order of the view's keys.
     pub routes: Vec<RouteHealth>,
-    /// From 0 to 1; the better provider has the higher one.
+    /// From 0 to 1; the better provider has the higher one. While the provider is Recovering it grows
+    /// with what was earned back: this part of its even share of requests without a provider starts there.
     pub score: f64,
+    /// Made anew with each recompute: while the provider is Recovering, the first request without a
+    /// provider after it starts there, whatever the share.
+    pub turn: Turn,
+}
+
+/// What one request of this node does between two recomputes.
+#[derive(Clone, Debug, Default)]
+pub struct Turn(Arc<AtomicBool>);
+
+impl Turn {
+    /// True for the first that asks.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::Relaxed)
+    }
+
+    /// Whether nobody took it, without taking it.
+    #[must_use]
+    pub fn is_free(&self) -> bool {
+        !self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Turns are no part of what was measured.
+impl PartialEq for Turn {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
