@@ -73,6 +73,7 @@ fn key(provider: usize, number: usize) -> KeyView {
             aliases: BTreeMap::new(),
         }),
         holds: Arc::new(holds),
+        dry: Arc::default(),
     }
 }
 

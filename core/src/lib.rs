@@ -11,5 +11,6 @@ pub mod ids;
 pub mod replica;
 pub mod routing;
 pub mod time;
+pub mod tpm;
 pub mod trail;
 pub mod walk;

@@ -216,6 +216,7 @@ fn key_view(id: &str) -> KeyView {
             aliases: BTreeMap::new(),
         }),
         holds: Arc::new(KeyHolds::default()),
+        dry: Arc::default(),
     }
 }
 

@@ -240,7 +240,7 @@ impl Catalog {
             .insert(provider.id.clone(), Arc::new(provider));
     }
 
-    /// The view that requests read, without retry budgets: those outlive catalogs.
+    /// The view that requests read, without retry budgets and token limits: those outlive catalogs.
     pub fn view(
         &self,
         settings: Arc<Settings>,
@@ -256,7 +256,8 @@ impl Catalog {
                     let spec = Arc::clone(&key.spec);
                     let holds = key_holds(&provider.id, &spec.id, spec.fingerprint);
                     let holds = Arc::new(holds);
-                    Arc::new(KeyView { spec, holds })
+                    let dry = Arc::default();
+                    Arc::new(KeyView { spec, holds, dry })
                 })
                 .collect(),
             keyless: provider.keyless,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::ladder;
 use super::record::{Body, Details, Incoming, Record, Register, Subject, SubjectScope};
 use super::row::Row;
@@ -35,7 +37,7 @@ pub struct Ledger {
 }
 
 /// The key, as configured, and the model that a request used.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RouteKey {
     /// Provider.
     pub provider: ProviderId,
@@ -48,7 +50,7 @@ pub struct RouteKey {
 }
 
 /// Which holds an operator releases.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Selector {
     /// All.
     All,

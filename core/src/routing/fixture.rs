@@ -39,6 +39,7 @@ pub(crate) fn key(id: &str) -> KeyView {
             aliases: BTreeMap::new(),
         }),
         holds: Arc::default(),
+        dry: Arc::default(),
     }
 }
 

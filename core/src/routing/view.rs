@@ -8,6 +8,8 @@ use super::settings::Settings;
 use crate::health::ModelHealth;
 use crate::holds::KeyHolds;
 use crate::ids::{Fingerprint, KeyId, ModelId, ProviderId};
+use crate::time::Mono;
+use crate::tpm;
 
 /// Everything planning and walking need to know. Loaded once per decision, never locked.
 ///
@@ -46,6 +48,8 @@ pub struct KeyView {
     pub spec: Arc<KeySpec>,
     /// Registers.
     pub holds: Arc<KeyHolds>,
+    /// Models whose token limit has run dry, and until when.
+    pub dry: Arc<BTreeMap<ModelId, Mono>>,
 }
 
 /// What routing needs of a key's configuration. No secret is in here.
@@ -122,18 +126,44 @@ impl KeySpec {
     }
 }
 
+impl KeyView {
+    /// What the key's weight for the model is multiplied with: less than 1 while its token limit is dry,
+    /// never 0.
+    #[must_use]
+    pub fn tpm_factor(&self, model: &ModelId, now: Mono) -> f64 {
+        tpm::weight_factor(self.dry.get(model).copied(), now)
+    }
+}
+
 impl View {
     /// The view with one key's holds replaced; unchanged where the key is not configured.
     #[must_use]
     pub fn with_holds(&self, provider: &ProviderId, key: &KeyId, holds: KeyHolds) -> Self {
+        self.with_key(provider, key, |slot| slot.holds = Arc::new(holds))
+    }
+
+    /// The view with one key's dry models replaced; unchanged where the key is not configured.
+    #[must_use]
+    pub fn with_dry(
+        &self,
+        provider: &ProviderId,
+        key: &KeyId,
+        dry: BTreeMap<ModelId, Mono>,
+    ) -> Self {
+        self.with_key(provider, key, |slot| slot.dry = Arc::new(dry))
+    }
+
+    fn with_key(
+        &self,
+        provider: &ProviderId,
+        key: &KeyId,
+        change: impl FnOnce(&mut KeyView),
+    ) -> Self {
         let mut view = self.clone();
         if let Some(found) = view.providers.get_mut(provider) {
             let mut changed = ProviderView::clone(found);
             if let Some(slot) = changed.keys.iter_mut().find(|k| k.spec.id == *key) {
-                *slot = Arc::new(KeyView {
-                    spec: Arc::clone(&slot.spec),
-                    holds: Arc::new(holds),
-                });
+                change(Arc::make_mut(slot));
                 *found = Arc::new(changed);
             }
         }
