@@ -34,6 +34,14 @@ fn errors() -> Vec<(&'static str, u16, String)> {
             400,
             openai("invalid_request_error", "invalid_value"),
         ),
+        (
+            "sentence by sentence",
+            400,
+            openai("invalid_request_error", "invalid_value").replace(
+                "documents of the provider",
+                "words for this model, deprecated",
+            ),
+        ),
         ("nothing recognised", 404, openai("odd", "odd")),
     ]
 }

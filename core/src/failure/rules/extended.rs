@@ -45,17 +45,25 @@ pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
 pub(super) fn parameter(case: &Case<'_>) -> Option<FailureClass> {
     let of_this_request = matches!(case.status, 400 | 422)
         && !model::named(case)
-        && case.message.split(". ").any(blames_a_parameter);
+        && case.says(&OF_THE_MODEL)
+        && blames_a_parameter(&case.message);
     of_this_request.then_some(FailureClass::CallerFault)
 }
 
-/// "… is deprecated for this model", "… was removed and is ignored by this model".
-fn blames_a_parameter(sentence: &str) -> bool {
-    const OF_THE_MODEL: [&str; 3] = [" for this model", " by this model", " with this model"];
-    phrases::RETIREMENT.iter().any(|phrase| {
-        sentence
-            .split_once(phrase)
-            .is_some_and(|(_, after)| OF_THE_MODEL.iter().any(|of| after.contains(of)))
+/// What ties a word of retirement to something of the model.
+const OF_THE_MODEL: [&str; 3] = [" for this model", " by this model", " with this model"];
+
+/// "… is deprecated for this model", "… was removed and is ignored by this model", in one sentence.
+fn blames_a_parameter(message: &str) -> bool {
+    let of_the_model = |after: &str| OF_THE_MODEL.iter().any(|of| after.contains(of));
+    // The whole message is asked for each phrase first: one search is cheap, one per sentence is not.
+    let mut said = phrases::RETIREMENT.iter().filter(|p| message.contains(**p));
+    said.any(|phrase| {
+        let mut sentences = message.split(". ");
+        sentences.any(|sentence| {
+            let parts = sentence.split_once(phrase);
+            parts.is_some_and(|(_, after)| of_the_model(after))
+        })
     })
 }
 
@@ -78,7 +86,9 @@ pub(super) fn file_not_found(case: &Case<'_>) -> Option<FailureClass> {
         let mut words = case.message.split(|c: char| !c.is_alphanumeric());
         words.any(|word| word == "file" || word == "files")
     };
-    let missing = case.status == 404 && case.has_json() && names_a_file();
-    (missing && case.says(&["not found", "no such", "does not exist"]))
-        .then_some(FailureClass::CallerFault)
+    let missing = case.status == 404
+        && case.has_json()
+        && case.says(&["not found", "no such", "does not exist"])
+        && names_a_file();
+    missing.then_some(FailureClass::CallerFault)
 }
