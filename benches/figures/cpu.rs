@@ -1,16 +1,13 @@
 //! CPU time of the gateway per request, beside that of a bare pass-through for the same work.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-
-use anyhow::Context as _;
 
 use crate::load::{Load, Shape};
 use crate::measure::cpu_time;
+use crate::pass_through::PassThrough;
 use crate::report::{Figure, Report, shown};
-use crate::upstream::{CHUNKS, Upstream};
-use crate::{PASS_THROUGH, stage};
+use crate::stage;
+use crate::upstream::Upstream;
 
 const CONNECTIONS: usize = 32;
 const AIM: f64 = 1.6;
@@ -29,7 +26,7 @@ const PLAIN: Work = Work {
     requests_per_round: 8_000,
 };
 const STREAMED: Work = Work {
-    shape: Shape::Stream,
+    shape: Shape::Stream { chunks: 100 },
     requests_per_round: 320,
 };
 
@@ -40,16 +37,13 @@ struct Side {
     port: u16,
 }
 
-/// The bare pass-through; killed when dropped.
-#[derive(Debug)]
-struct PassThrough {
-    child: Child,
-    port: u16,
-}
-
 pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
     let upstream = Upstream::start().await?;
     let bare = PassThrough::start(&upstream.url())?;
+    let theirs = Side {
+        pid: bare.pid(),
+        port: bare.port(),
+    };
     for enable_logging in [false, true] {
         let dir = tempfile::tempdir()?;
         let config = stage::config(&upstream.url(), 3, enable_logging);
@@ -66,7 +60,7 @@ pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
             &[PLAIN, STREAMED]
         };
         for work in works {
-            let (ours, theirs) = in_turns(gateway, bare.side(), *work).await?;
+            let (ours, theirs) = in_turns(gateway, theirs, *work).await?;
             report.add(figure(*work, enable_logging, ours, theirs));
         }
         fleet.stop_all().await?;
@@ -115,47 +109,10 @@ fn figure(work: Work, enable_logging: bool, ours: Duration, theirs: Duration) ->
                 figure.aim("< 1.6", ratio < AIM)
             }
         }
-        Shape::Stream => {
-            let chunks = u32::try_from(CHUNKS).unwrap_or(u32::MAX);
-            Figure::new(
-                format!("CPU per streamed chunk against a bare pass-through, {logs} request logs"),
-                measured("chunk", ours / chunks, theirs / chunks),
-            )
-            .aim("< 1.6", ratio < AIM)
-        }
-    }
-}
-
-impl PassThrough {
-    fn start(to: &str) -> anyhow::Result<Self> {
-        let to = to.trim_start_matches("http://");
-        let mut child = Command::new(std::env::current_exe()?)
-            .args([PASS_THROUGH, to])
-            .stdout(Stdio::piped())
-            .spawn()
-            .context("cannot start the pass-through")?;
-        let out = child.stdout.take().context("no pipe to the pass-through")?;
-        let mut line = String::new();
-        BufReader::new(out).read_line(&mut line)?;
-        let port = line
-            .trim()
-            .parse()
-            .context("the pass-through named no port")?;
-        Ok(Self { child, port })
-    }
-
-    fn side(&self) -> Side {
-        Side {
-            pid: self.child.id(),
-            port: self.port,
-        }
-    }
-}
-
-impl Drop for PassThrough {
-    fn drop(&mut self) {
-        // Fails only where it has ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        Shape::Stream { chunks } => Figure::new(
+            format!("CPU per streamed chunk against a bare pass-through, {logs} request logs"),
+            measured("chunk", ours / chunks, theirs / chunks),
+        )
+        .aim("< 1.6", ratio < AIM),
     }
 }

@@ -6,6 +6,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use memchr::memmem;
@@ -13,13 +14,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
+use crate::upstream::CHUNKS;
+
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// A whole answer.
     Plain,
-    /// Events.
-    Stream,
+    /// So many events and the end.
+    Stream { chunks: u32 },
 }
 
 /// Prepared requests for one port.
@@ -28,6 +31,13 @@ pub(crate) struct Load {
     port: u16,
     requests: Arc<Vec<Vec<u8>>>,
     connections: usize,
+}
+
+/// One kept connection.
+#[derive(Debug)]
+pub(crate) struct Line {
+    socket: TcpStream,
+    buffer: Vec<u8>,
 }
 
 /// Where an answer ends.
@@ -52,8 +62,8 @@ impl Load {
     /// A chat request as it stands on the wire; `headers` are whole lines.
     pub(crate) fn request(model: &str, headers: &str, shape: Shape) -> Vec<u8> {
         let stream = match shape {
-            Shape::Plain => "",
-            Shape::Stream => "\"stream\":true,",
+            Shape::Plain => String::new(),
+            Shape::Stream { chunks } => format!("\"stream\":true,{CHUNKS}{chunks},"),
         };
         // About the size of a short conversation.
         let prompt = "Say in one sentence what a lighthouse is for. ".repeat(16);
@@ -87,40 +97,66 @@ impl Load {
         count: usize,
         status: u16,
     ) -> anyhow::Result<()> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        let mut socket = TcpStream::connect(address).await?;
-        socket.set_nodelay(true)?;
-        let mut buffer = Vec::with_capacity(64 << 10);
+        let mut line = Line::open(self.port).await?;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
             if number >= count {
                 return Ok(());
             }
             let request = &self.requests[number % self.requests.len()];
-            socket.write_all(request).await?;
-            read_answer(&mut socket, &mut buffer, status).await?;
+            line.socket.write_all(request).await?;
+            line.read_answer(status).await?;
         }
     }
 }
 
-async fn read_answer(
-    socket: &mut TcpStream,
-    buffer: &mut Vec<u8>,
-    status: u16,
-) -> anyhow::Result<()> {
-    buffer.clear();
-    let mut end = None;
-    loop {
-        let read = socket.read_buf(buffer).await?;
+impl Line {
+    pub(crate) async fn open(port: u16) -> anyhow::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let socket = TcpStream::connect(address).await?;
+        socket.set_nodelay(true)?;
+        let buffer = Vec::with_capacity(64 << 10);
+        Ok(Self { socket, buffer })
+    }
+
+    /// From the request's last byte to the first event of its answer, which is read to its end.
+    pub(crate) async fn time_to_first_event(&mut self, request: &[u8]) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        self.socket.write_all(request).await?;
+        self.buffer.clear();
+        while memmem::find(&self.buffer, b"\ndata: ").is_none() {
+            self.read_more().await?;
+        }
+        let first = start.elapsed();
+        self.read_on(200).await?;
+        Ok(first)
+    }
+
+    async fn read_answer(&mut self, status: u16) -> anyhow::Result<()> {
+        self.buffer.clear();
+        self.read_more().await?;
+        self.read_on(status).await
+    }
+
+    /// Reads an answer, whose beginning is there, to its end.
+    async fn read_on(&mut self, status: u16) -> anyhow::Result<()> {
+        let mut end = None;
+        loop {
+            if end.is_none() {
+                end = find_end(&self.buffer, status)?;
+            }
+            match end {
+                Some(End::At(length)) if self.buffer.len() >= length => return Ok(()),
+                Some(End::LastChunk) if self.buffer.ends_with(b"\r\n0\r\n\r\n") => return Ok(()),
+                Some(End::At(_) | End::LastChunk) | None => self.read_more().await?,
+            }
+        }
+    }
+
+    async fn read_more(&mut self) -> anyhow::Result<()> {
+        let read = self.socket.read_buf(&mut self.buffer).await?;
         ensure!(read > 0, "the connection ended within an answer");
-        if end.is_none() {
-            end = find_end(buffer, status)?;
-        }
-        match end {
-            Some(End::At(length)) if buffer.len() >= length => return Ok(()),
-            Some(End::LastChunk) if buffer.ends_with(b"\r\n0\r\n\r\n") => return Ok(()),
-            Some(End::At(_) | End::LastChunk) | None => {}
-        }
+        Ok(())
     }
 }
 

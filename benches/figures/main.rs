@@ -5,6 +5,7 @@
 //! figures, such as `cpu`. What each figure means stands in docs/benchmarks.md.
 
 mod cpu;
+mod first_token;
 mod footprint;
 mod joiner;
 mod leader;
@@ -26,12 +27,11 @@ use std::time::Instant;
 use anyhow::Context as _;
 use report::{Report, say, shown};
 
-/// The first argument of the child that plays the bare pass-through.
-const PASS_THROUGH: &str = "pass-through";
 /// All figures, in the order in which they are measured.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "footprint",
     "cpu",
+    "first_token",
     "propagation",
     "spared",
     "leader",
@@ -47,7 +47,7 @@ struct Args {
 
 fn main() -> ExitCode {
     let result = match std::env::args().nth(1).as_deref() {
-        Some(PASS_THROUGH) => pass_through::run(std::env::args().skip(2)),
+        Some(pass_through::ARGUMENT) => pass_through::run(std::env::args().skip(2)),
         Some(_) | None => parse(std::env::args().skip(1)).and_then(|args| run(&args)),
     };
     match result {
@@ -107,6 +107,7 @@ async fn measure(name: &str, report: &mut Report) -> anyhow::Result<()> {
     match name {
         "footprint" => footprint::measure(report).await,
         "cpu" => cpu::measure(report).await,
+        "first_token" => first_token::measure(report).await,
         "propagation" => propagation::measure(report).await,
         "spared" => spared::measure(report).await,
         "leader" => leader::measure(report).await,

@@ -4,8 +4,9 @@
 //! what it passes on.
 
 use std::convert::Infallible;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::Ipv4Addr;
+use std::process::{Child, Command, Stdio};
 
 use anyhow::Context as _;
 use http::uri::{Authority, Scheme, Uri};
@@ -18,6 +19,52 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+
+/// The first argument of the child that plays it.
+pub(crate) const ARGUMENT: &str = "pass-through";
+
+/// A running one; killed when dropped.
+#[derive(Debug)]
+pub(crate) struct PassThrough {
+    child: Child,
+    port: u16,
+}
+
+impl PassThrough {
+    /// In front of what listens at `to`, an `http://` URL.
+    pub(crate) fn start(to: &str) -> anyhow::Result<Self> {
+        let to = to.trim_start_matches("http://");
+        let mut child = Command::new(std::env::current_exe()?)
+            .args([ARGUMENT, to])
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("cannot start the pass-through")?;
+        let out = child.stdout.take().context("no pipe to the pass-through")?;
+        let mut line = String::new();
+        BufReader::new(out).read_line(&mut line)?;
+        let port = line
+            .trim()
+            .parse()
+            .context("the pass-through named no port")?;
+        Ok(Self { child, port })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for PassThrough {
+    fn drop(&mut self) {
+        // Fails only where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
 
 type Body = http_body_util::combinators::BoxBody<Bytes, hyper::Error>;
 type Upstream = Client<HttpConnector, Incoming>;

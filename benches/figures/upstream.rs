@@ -16,8 +16,8 @@ use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Chunks of a stream.
-pub(crate) const CHUNKS: usize = 100;
+/// What stands before the number of chunks that a body asks for.
+pub(crate) const CHUNKS: &str = "\"max_tokens\":";
 /// Between two chunks: each is a read of its own at whoever passes it on.
 const CHUNK_GAP: Duration = Duration::from_millis(2);
 
@@ -43,6 +43,10 @@ impl Upstream {
         let port = listener.local_addr()?.port();
         let accepting = tokio::spawn(accept(listener, answers()));
         Ok(Self { port, accepting })
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
     }
 
     pub(crate) fn url(&self) -> String {
@@ -80,8 +84,8 @@ async fn answer(
 ) -> Result<Response<Body>, Infallible> {
     let body = request.into_body().collect().await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();
-    let (kind, body) = if memmem::find(&body, b"\"stream\":true").is_some() {
-        ("text/event-stream", streamed(answers))
+    let (kind, body) = if let Some(chunks) = chunks_wanted(&body) {
+        ("text/event-stream", streamed(answers, chunks))
     } else {
         ("application/json", Full::new(answers.whole).boxed_unsync())
     };
@@ -91,15 +95,29 @@ async fn answer(
     Ok(response)
 }
 
-fn streamed(answers: Answers) -> Body {
+/// None where no stream is wanted.
+fn chunks_wanted(body: &[u8]) -> Option<usize> {
+    let at = memmem::find(body, CHUNKS.as_bytes())?;
+    let number = body.get(at + CHUNKS.len()..)?;
+    let digits = number.iter().take_while(|byte| byte.is_ascii_digit());
+    std::str::from_utf8(&number[..digits.count()])
+        .ok()?
+        .parse()
+        .ok()
+}
+
+/// The first chunk goes out with the head: how soon it arrives is the work of those between.
+fn streamed(answers: Answers, chunks: usize) -> Body {
     let frames = futures_util::stream::unfold(0, move |sent| {
         let answers = answers.clone();
         async move {
-            if sent > CHUNKS {
+            if sent > chunks {
                 return None;
             }
-            tokio::time::sleep(CHUNK_GAP).await;
-            let frame = if sent == CHUNKS {
+            if sent > 0 {
+                tokio::time::sleep(CHUNK_GAP).await;
+            }
+            let frame = if sent == chunks {
                 answers.last
             } else {
                 answers.chunk
