@@ -1,13 +1,16 @@
 //! What is left of a request: its record and its figures.
 
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
+use std::time::Instant;
 
 use holdline_core::failure::FailureClass;
+use holdline_core::ids::{ModelId, ProviderId};
 use holdline_core::time::WallMs;
 
 use super::course::Course;
+use crate::api::error::ApiError;
+use crate::node::Node;
 use crate::store::RequestLog;
+use crate::store::logs::ErrorDetails;
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]
@@ -62,15 +65,59 @@ pub(super) fn close(course: &mut Course, closing: &Closing) {
     }
 }
 
+/// The same for a request that was refused before it was planned: nothing of its body is kept but the model
+/// it names, where it came so far.
+pub(super) fn refused(node: &Node, id: &str, arrived: (Instant, WallMs), refusal: &ApiError) {
+    let told = &refusal.extra_fields;
+    let took = arrived.0.elapsed();
+    node.metrics
+        .request(refusal.status_code, told.error_type, false, took);
+    if !node.config.client.enable_logging {
+        return;
+    }
+    node.log_request(RequestLog {
+        id: id.to_owned(),
+        timestamp: arrived.1,
+        object: told.request_type.unwrap_or("chat_completion"),
+        node_id: node.id.clone(),
+        provider: ProviderId::from(""),
+        model: told
+            .original_model_requested
+            .as_deref()
+            .map_or_else(|| ModelId::from(""), shown_model),
+        status: "error",
+        latency: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        status_code: refusal.status_code,
+        is_stream: told
+            .request_type
+            .is_some_and(|kind| kind.ends_with("_stream")),
+        token_usage: None,
+        selected_key_id: None,
+        selected_key_name: None,
+        number_of_retries: 0,
+        fallback_index: 0,
+        error_details: Some(ErrorDetails {
+            status_code: refusal.status_code,
+            failure_class: told.failure_class,
+            error_type: told.error_type,
+        }),
+        routing_engines_used: Vec::new(),
+        routing_engine_logs: Vec::new(),
+        attempt_trail: Vec::new(),
+    });
+}
+
+/// A name that nobody has may be of any length.
+fn shown_model(name: &str) -> ModelId {
+    const MAX_CHARS: usize = 256;
+    ModelId::from(name.chars().take(MAX_CHARS).collect::<String>())
+}
+
 fn record(course: &mut Course, closing: &Closing) -> RequestLog {
     let lines = std::mem::take(&mut course.lines);
     let mut engines: Vec<_> = lines.iter().map(|l| l.line.engine).collect();
     engines.sort_unstable();
     engines.dedup();
-    let engine_name = |engine| match serde_json::to_value(engine) {
-        Ok(serde_json::Value::String(name)) => name,
-        Ok(_) | Err(_) => String::new(),
-    };
     let attempts = course.walk.attempts().to_vec();
     let flight = course.flight.as_ref().map(|f| &f.attempt);
     let target = &course.inbound.facts.target;
@@ -79,17 +126,14 @@ fn record(course: &mut Course, closing: &Closing) -> RequestLog {
         .and_then(|a| a.key.as_ref());
     RequestLog {
         id: course.id.clone(),
-        timestamp: rfc3339(course.arrived_at),
-        object: course.request_type().to_owned(),
-        node_id: course.node.id.as_str().to_owned(),
+        timestamp: course.arrived_at,
+        object: course.request_type(),
+        node_id: course.node.id.clone(),
         provider: flight
             .map(|a| &a.provider)
             .or(target.provider.as_ref())
-            .map_or_else(String::new, |p| p.as_str().to_owned()),
-        model: flight
-            .map_or(&target.model, |a| &a.model)
-            .as_str()
-            .to_owned(),
+            .map_or_else(|| ProviderId::from(""), ProviderId::clone),
+        model: flight.map_or(&target.model, |a| &a.model).clone(),
         status: if closing.failure.is_none() {
             "success"
         } else {
@@ -98,29 +142,18 @@ fn record(course: &mut Course, closing: &Closing) -> RequestLog {
         latency: course.latency_ms(),
         status_code: closing.status,
         is_stream: course.inbound.body.stream,
-        token_usage: course.usage.and_then(|u| serde_json::to_value(u).ok()),
-        selected_key_id: served_by.map(|k| k.id.as_str().to_owned()),
+        token_usage: course.usage,
+        selected_key_id: served_by.map(|k| k.id.clone()),
         selected_key_name: served_by.map(|k| k.name.clone()),
         number_of_retries: u32::try_from(attempts.len().saturating_sub(1)).unwrap_or(u32::MAX),
         fallback_index: flight.map_or(0, |a| a.fallback_index),
-        error_details: closing.failure.map(|told| {
-            serde_json::json!({
-                "status_code": closing.status,
-                "failure_class": told.class,
-                "error_type": told.error_type,
-            })
+        error_details: closing.failure.map(|told| ErrorDetails {
+            status_code: closing.status,
+            failure_class: told.class,
+            error_type: told.error_type,
         }),
-        routing_engines_used: engines.into_iter().map(engine_name).collect(),
+        routing_engines_used: engines,
         routing_engine_logs: lines,
         attempt_trail: attempts,
     }
-}
-
-/// As logs and answers show instants.
-fn rfc3339(at: WallMs) -> String {
-    let nanoseconds = i128::from(at.0) * 1_000_000;
-    OffsetDateTime::from_unix_timestamp_nanos(nanoseconds)
-        .ok()
-        .and_then(|t| t.format(&Rfc3339).ok())
-        .unwrap_or_default()
 }

@@ -62,14 +62,15 @@ pub(super) struct Inbound {
     pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one.
+/// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one. Fresh ones
+/// sort by time: records then go to the end of the index, not all over it.
 pub(super) fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|v| v.to_str().ok());
     given
         .filter(|id| {
             !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic())
         })
-        .map_or_else(|| uuid::Uuid::new_v4().to_string(), str::to_owned)
+        .map_or_else(|| uuid::Uuid::now_v7().to_string(), str::to_owned)
 }
 
 impl Inbound {
@@ -89,6 +90,15 @@ impl Inbound {
         }
         let bytes = read_body(body, catalog.client.max_body_bytes).await?;
         Self::parse(headers, bytes, catalog, arrived)
+    }
+
+    /// As answers and records name it.
+    pub(super) const fn request_type(&self) -> &'static str {
+        if self.body.stream {
+            "chat_completion_stream"
+        } else {
+            "chat_completion"
+        }
     }
 
     fn parse(

@@ -262,11 +262,7 @@ impl Course {
     }
 
     pub(super) const fn request_type(&self) -> &'static str {
-        if self.inbound.body.stream {
-            "chat_completion_stream"
-        } else {
-            "chat_completion"
-        }
+        self.inbound.request_type()
     }
 
     pub(super) fn latency_ms(&self) -> u64 {

@@ -68,11 +68,7 @@ impl Pipeline {
         let mut response = match self.admit(&head.headers, body, &id, arrived).await {
             Ok(course) => Box::pin(run(course, &self.upstream)).await,
             Err(refusal) => {
-                let kind = refusal.extra_fields.error_type;
-                let took = arrived.0.elapsed();
-                self.node
-                    .metrics
-                    .request(refusal.status_code, kind, false, took);
+                account::refused(&self.node, &id, arrived, &refusal);
                 refusal.into_response()
             }
         };
@@ -95,7 +91,7 @@ impl Pipeline {
         // The body may have taken its time: plan with what is known by then.
         let live = self.node.live();
         let plan = routing::plan::plan(&live.view, &inbound.facts, &mut rand::rng(), now)
-            .map_err(|error| unplanned(&error))?;
+            .map_err(|error| unplanned(&error, &inbound))?;
         let limits = Limits {
             max_attempts: live.catalog.client.max_attempts_per_request,
         };
@@ -105,7 +101,7 @@ impl Pipeline {
     }
 }
 
-fn unplanned(error: &PlanError) -> ApiError {
+fn unplanned(error: &PlanError, inbound: &Inbound) -> ApiError {
     let (status, kind, param) = match error {
         PlanError::UnknownModel(_) => (StatusCode::NOT_FOUND, "caller_model_unknown", "model"),
         PlanError::UnknownProvider(_) => (StatusCode::BAD_REQUEST, "caller_model_unknown", "model"),
@@ -120,6 +116,8 @@ fn unplanned(error: &PlanError) -> ApiError {
     };
     let mut refusal = ApiError::new(status, "invalid_request_error", kind, error.to_string());
     refusal.error.param = Some(param.to_owned());
+    refusal.extra_fields.request_type = Some(inbound.request_type());
+    refusal.extra_fields.original_model_requested = Some(inbound.body.model.clone());
     refusal
 }
 

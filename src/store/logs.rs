@@ -1,39 +1,48 @@
 //! Request log records, in a database of their own with one writer thread.
 
+mod queue;
+#[cfg(test)]
+pub(super) mod tests;
+
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use holdline_core::failure::FailureClass;
+use holdline_core::ids::{KeyId, ModelId, NodeId, ProviderId};
 use holdline_core::time::WallMs;
-use holdline_core::trail::{AttemptEntry, LogLine};
-use rusqlite::types::ToSql;
+use holdline_core::trail::{AttemptEntry, Engine, LogLine};
+use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension};
 use rusqlite_migration::{M, Migrations};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 use time::OffsetDateTime;
 
 use super::{Fault, Store, StoreError, open, unsigned};
+use crate::providers::openai::Usage;
+use crate::timestamp;
+use queue::{Batch, Queue};
 
-/// One request, as `GET /api/logs/{id}` answers it.
+/// One request, as `GET /api/logs/{id}` answers it. Made on the request's way: it holds what is cheap to
+/// take along, and becomes text on the writer's thread.
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestLog {
     /// The request's id.
     pub id: String,
-    /// RFC 3339, when it arrived.
-    pub timestamp: String,
+    /// When it arrived.
+    #[serde(serialize_with = "timestamp::serialize_wall")]
+    pub timestamp: WallMs,
     /// `chat_completion`, `chat_completion_stream` …
-    pub object: String,
+    pub object: &'static str,
     /// Which node served it.
-    pub node_id: String,
-    /// The provider that served or was asked last.
-    pub provider: String,
+    pub node_id: NodeId,
+    /// The provider that served or was asked last; empty where the request was refused before.
+    pub provider: ProviderId,
     /// The model.
-    pub model: String,
+    pub model: ModelId,
     /// `success` or `error`.
     pub status: &'static str,
     /// Milliseconds, whole request.
@@ -44,10 +53,10 @@ pub struct RequestLog {
     pub is_stream: bool,
     /// `{prompt_tokens, completion_tokens, total_tokens}` where the provider told.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub token_usage: Option<Value>,
+    pub token_usage: Option<Usage>,
     /// The key that served; none when all attempts failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub selected_key_id: Option<String>,
+    pub selected_key_id: Option<KeyId>,
     /// Its name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected_key_name: Option<String>,
@@ -57,13 +66,24 @@ pub struct RequestLog {
     pub fallback_index: u32,
     /// Class and status of the error that was answered.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub error_details: Option<Value>,
+    pub error_details: Option<ErrorDetails>,
     /// Engines that wrote to `routing_engine_logs`.
-    pub routing_engines_used: Vec<String>,
+    pub routing_engines_used: Vec<Engine>,
     /// Decisions.
     pub routing_engine_logs: Vec<StampedLine>,
     /// Attempts.
     pub attempt_trail: Vec<AttemptEntry>,
+}
+
+/// The error that was answered: classes and numbers, no words of a provider.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct ErrorDetails {
+    /// What the client was answered.
+    pub status_code: u16,
+    /// What it means, where it is of an attempt.
+    pub failure_class: Option<FailureClass>,
+    /// Of the closed set.
+    pub error_type: &'static str,
 }
 
 /// A decision with its time.
@@ -117,12 +137,6 @@ pub struct LogPage {
 }
 
 const MIGRATIONS: &[M<'_>] = &[M::up(include_str!("migrations/logs/0001-requests.sql"))];
-/// Records that wait for the writer; more are dropped and counted.
-const QUEUE: usize = 10_000;
-/// Records of one transaction.
-const BATCH: usize = 500;
-/// How long the writer waits for a batch to grow.
-const GATHER: Duration = Duration::from_millis(25);
 /// How long a reader waits for what was handed over before it asked.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(1);
 /// How often old records are looked for.
@@ -134,18 +148,9 @@ const MAX_BYTES: u64 = 1 << 30;
 #[derive(Debug)]
 pub(super) struct Logs {
     reader: Mutex<Connection>,
-    queue: SyncSender<Message>,
+    queue: Arc<Queue>,
     writer: Mutex<Option<JoinHandle<()>>>,
     state: Arc<State>,
-}
-
-/// What the writer thread is told.
-#[derive(Debug)]
-enum Message {
-    Keep(Box<RequestLog>),
-    /// Dropped once everything before it is written.
-    Flush(SyncSender<()>),
-    End,
 }
 
 #[derive(Debug, Default)]
@@ -170,13 +175,13 @@ impl Logs {
         };
         let reader = Connection::open(path)
             .map_err(|error| StoreError(format!("{} cannot be opened: {error}", path.display())))?;
-        let (queue, messages) = mpsc::sync_channel(QUEUE);
+        let queue = Arc::new(Queue::default());
         let state = Arc::new(State::default());
-        let shared = Arc::clone(&state);
+        let (taken, shared) = (Arc::clone(&queue), Arc::clone(&state));
         let retention = Duration::from_secs(u64::from(retention_days) * 86_400);
         let thread = thread::Builder::new()
             .name("request-log".to_owned())
-            .spawn(move || write_all(writer, &messages, &shared, retention))
+            .spawn(move || write_all(writer, &taken, &shared, retention))
             .map_err(|error| StoreError(format!("cannot start the log writer: {error}")))?;
         Ok(Self {
             reader: Mutex::new(reader),
@@ -199,19 +204,9 @@ impl Logs {
             .unwrap_or_else(PoisonError::into_inner)
             .take();
         if let Some(writer) = writer {
-            // Either fails only if the thread panicked, which it reported itself.
-            drop(self.queue.send(Message::End));
+            self.queue.end();
+            // Fails only if the thread panicked, which it reported itself.
             drop(writer.join());
-        }
-    }
-
-    /// Waits for what was handed over so far to be written; not for long, and not at all where the
-    /// writer is behind by a whole queue.
-    fn flush(&self) {
-        let (waiting, written) = mpsc::sync_channel(1);
-        if self.queue.try_send(Message::Flush(waiting)).is_ok() {
-            // Nothing is ever sent: the other end is dropped when it is done, or the time runs out.
-            let _ = written.recv_timeout(FLUSH_PATIENCE);
         }
     }
 
@@ -219,7 +214,7 @@ impl Logs {
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, StoreError> {
-        self.flush();
+        self.queue.flush(FLUSH_PATIENCE);
         let connection = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         query(&connection)
             .map_err(|fault| StoreError(format!("cannot read the request log: {fault}")))
@@ -235,11 +230,8 @@ impl Drop for Logs {
 impl Store {
     /// Keeps a record soon. Never blocks: a full queue drops and counts.
     pub fn log(&self, log: RequestLog) {
-        match self.logs.queue.try_send(Message::Keep(Box::new(log))) {
-            Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                self.logs.state.dropped.fetch_add(1, Ordering::Relaxed);
-            }
+        if !self.logs.queue.push(log) {
+            self.logs.state.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -327,17 +319,12 @@ fn list(connection: &Connection, query: &LogQuery) -> Result<LogPage, Fault> {
 }
 
 /// The writer thread: gathers what is queued, one transaction a batch, until it is told to end.
-fn write_all(
-    mut connection: Connection,
-    queue: &Receiver<Message>,
-    state: &State,
-    retention: Duration,
-) {
+fn write_all(mut connection: Connection, queue: &Queue, state: &State, retention: Duration) {
     let mut pruned: Option<Instant> = None;
+    let mut batch = Batch::default();
     let mut goes_on = true;
     while goes_on {
-        let mut batch = Batch::default();
-        goes_on = gather(queue, &mut batch);
+        goes_on = queue.next(&mut batch, PRUNE_EVERY);
         let mut done = insert(&mut connection, &batch.records);
         if done.is_ok() && pruned.is_none_or(|at| at.elapsed() >= PRUNE_EVERY) {
             pruned = Some(Instant::now());
@@ -358,36 +345,6 @@ fn write_all(
     }
 }
 
-/// What one transaction writes, and who waits for it.
-#[derive(Default)]
-struct Batch {
-    records: Vec<RequestLog>,
-    waiting: Vec<SyncSender<()>>,
-}
-
-/// Waits for a record, then a moment for more of them, unless somebody waits for those that are there.
-/// False when there will be no more.
-fn gather(queue: &Receiver<Message>, batch: &mut Batch) -> bool {
-    let mut until = Instant::now() + PRUNE_EVERY;
-    while batch.records.len() < BATCH {
-        match queue.recv_timeout(until.saturating_duration_since(Instant::now())) {
-            Ok(Message::Keep(record)) => {
-                if batch.records.is_empty() {
-                    until = Instant::now() + GATHER;
-                }
-                batch.records.push(*record);
-            }
-            Ok(Message::Flush(waiting)) => {
-                batch.waiting.push(waiting);
-                return true;
-            }
-            Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return false,
-            Err(RecvTimeoutError::Timeout) => return true,
-        }
-    }
-    true
-}
-
 fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault> {
     if batch.is_empty() {
         return Ok(());
@@ -398,18 +355,21 @@ fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault
             "INSERT INTO requests (id, at, provider, model, status, object, key_id, latency, tokens, record)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         )?;
+        let mut record = Vec::new();
         for log in batch {
+            record.clear();
+            serde_json::to_writer(&mut record, log)?;
             insert.execute((
                 &log.id,
-                &log.timestamp,
-                &log.provider,
-                &log.model,
+                timestamp::wall_text(log.timestamp),
+                log.provider.as_str(),
+                log.model.as_str(),
                 log.status,
-                &log.object,
-                &log.selected_key_id,
+                log.object,
+                log.selected_key_id.as_ref().map(KeyId::as_str),
                 i64::try_from(log.latency).unwrap_or(i64::MAX),
                 tokens(log),
-                serde_json::to_string(log)?,
+                ToSqlOutput::Borrowed(ValueRef::Text(&record)),
             ))?;
         }
     }
@@ -418,11 +378,8 @@ fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault
 }
 
 fn tokens(log: &RequestLog) -> i64 {
-    let total = log
-        .token_usage
-        .as_ref()
-        .and_then(|u| u["total_tokens"].as_i64());
-    total.unwrap_or(0)
+    let total = log.token_usage.map_or(0, |usage| usage.total_tokens);
+    i64::try_from(total).unwrap_or(i64::MAX)
 }
 
 /// Drops what is older than the retention, and the oldest twentieth of a database that is too large.
@@ -430,7 +387,7 @@ fn prune(connection: &Connection, retention: Duration) -> Result<(), Fault> {
     let oldest = OffsetDateTime::now_utc() - retention;
     connection.execute(
         "DELETE FROM requests WHERE number <= (SELECT max(number) FROM (SELECT number, at FROM requests ORDER BY number LIMIT 10000) WHERE at < ?1)",
-        [crate::timestamp::rfc3339(oldest)],
+        [timestamp::rfc3339(oldest)],
     )?;
     let used: i64 = connection.query_row(
         "SELECT (SELECT page_count FROM pragma_page_count) - (SELECT freelist_count FROM pragma_freelist_count)",

@@ -17,7 +17,7 @@ use super::*;
 const DAY_MS: u64 = 86_400_000;
 const WALL: WallMs = WallMs(1_800_000_000_000);
 
-fn open(folder: &Path) -> Store {
+pub(super) fn open(folder: &Path) -> Store {
     Store::open(folder, &StoreOptions::default()).unwrap()
 }
 
@@ -391,82 +391,4 @@ fn what_cannot_be_kept_changes_nothing_and_is_told_until_it_can() {
     max_pages(1_000_000);
     store.save_documents(&edits).unwrap();
     assert_eq!(store.health(), None);
-}
-
-fn log(id: &str, model: &str, status: &'static str, at_second: u32) -> RequestLog {
-    RequestLog {
-        id: id.to_owned(),
-        timestamp: format!("2026-11-29T21:00:{at_second:02}.000Z"),
-        object: "chat_completion".to_owned(),
-        node_id: "n1".to_owned(),
-        provider: "openai".to_owned(),
-        model: model.to_owned(),
-        status,
-        latency: 100,
-        status_code: 200,
-        is_stream: false,
-        token_usage: Some(serde_json::json!({"total_tokens": 7})),
-        selected_key_id: Some("k-a".to_owned()),
-        selected_key_name: None,
-        number_of_retries: 0,
-        fallback_index: 0,
-        error_details: None,
-        routing_engines_used: Vec::new(),
-        routing_engine_logs: Vec::new(),
-        attempt_trail: Vec::new(),
-    }
-}
-
-#[test]
-fn a_log_record_is_found_at_once_and_after_a_restart() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    store.log(log("r-1", "gpt-4o", "success", 1));
-    assert!(store.find_log("r-1").unwrap().is_some());
-    store.log(log("r-1", "newest", "success", 2));
-    let newest = store.find_log("r-1").unwrap().unwrap();
-    assert!(newest.get().contains("\"newest\""));
-    drop(store);
-    let record = open(folder.path()).find_log("r-1").unwrap().unwrap();
-    assert!(record.get().contains("\"newest\""));
-}
-
-#[test]
-fn logs_are_listed_newest_first_with_filters_and_figures() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    for n in 0..10 {
-        let status = if n < 3 { "error" } else { "success" };
-        let model = if n % 2 == 0 { "even" } else { "odd" };
-        store.log(log(&format!("r-{n}"), model, status, n));
-    }
-    let query = LogQuery {
-        models: vec!["even".to_owned()],
-        from: Some("2026-11-29T21:00:02.000Z".to_owned()),
-        limit: 2,
-        offset: 1,
-        ..LogQuery::default()
-    };
-    let page = store.list_logs(&query).unwrap();
-    let ids: Vec<String> = page
-        .logs
-        .iter()
-        .map(|r| serde_json::from_str::<serde_json::Value>(r.get()).unwrap()["id"].to_string())
-        .collect();
-    assert_eq!(ids, ["\"r-6\"", "\"r-4\""]);
-    assert_eq!((page.total, page.served, page.tokens), (4, 3, 28));
-}
-
-#[test]
-fn a_full_queue_drops_and_counts_and_never_blocks() {
-    let folder = TempDir::new().unwrap();
-    let store = open(folder.path());
-    // The writer cannot commit while somebody else writes.
-    let blocker = Connection::open(folder.path().join("logs.sqlite")).unwrap();
-    blocker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    for n in 0..12_000 {
-        store.log(log(&format!("r-{n}"), "m", "success", 0));
-    }
-    assert!(store.logs_dropped() >= 1_000, "{}", store.logs_dropped());
-    blocker.execute_batch("COMMIT").unwrap();
 }

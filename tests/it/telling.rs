@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Mock, Play, TestNode, chat, provider};
+use crate::support::{Mock, Play, TestNode, chat, provider, stream};
 
 /// RF-107
 #[tokio::test]
@@ -51,4 +51,46 @@ async fn no_record_is_kept_where_logging_is_off() {
         let found = node.node.store().find_log("r-1").unwrap();
         assert_eq!(found.is_some(), enabled);
     }
+}
+
+#[tokio::test]
+async fn a_refused_request_leaves_a_record_without_its_body() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let mut one = provider(&mock.url(), &["k-a"], &json!({}));
+    one["keys"][0]["models"] = json!(["gpt-4o"]);
+    let config = json!({"client": {"max_request_body_size_mb": 1}, "providers": {"one": one}});
+    let node = TestNode::start(&config).await;
+    let too_large = format!(r#"{{"x":"{}"}}"#, "zanzibar".repeat(200_000));
+    for (id, body, status, error_type, model) in [
+        ("r-1", r#"{"zanzibar"#, 400, "caller_invalid_request", ""),
+        ("r-2", &too_large, 413, "caller_invalid_request", ""),
+        (
+            "r-3",
+            &chat("gpt-nobody"),
+            404,
+            "caller_model_unknown",
+            "gpt-nobody",
+        ),
+        (
+            "r-4",
+            &stream("one/o3"),
+            400,
+            "caller_model_not_available",
+            "one/o3",
+        ),
+    ] {
+        assert_eq!(node.client.chat(id, body.to_owned()).await.status, status);
+        let record = node.record(id).await;
+        assert_eq!(
+            (&record["status"], &record["status_code"]),
+            (&json!("error"), &json!(status))
+        );
+        assert_eq!(record["error_details"]["error_type"], error_type);
+        assert_eq!(record["model"], model);
+        assert_eq!(record["is_stream"], id == "r-4");
+        assert!(!record.to_string().contains("zanzibar"), "{record}");
+    }
+    let fresh = node.client.call("POST", "/v1/chat/completions").await;
+    let id = fresh.header("x-request-id");
+    assert_eq!(node.record(id).await["id"], id);
 }
