@@ -12,7 +12,7 @@ use holdline_core::holds::Incoming;
 use tokio::sync::Mutex;
 
 use crate::duty;
-use crate::gossip::keyspace::{Posted, record_key};
+use crate::gossip::keyspace::{Posted, from_value, record_key};
 use crate::gossip::outbox::settled_at;
 use crate::gossip::records;
 use crate::node::Node;
@@ -91,7 +91,7 @@ pub(crate) fn orphans(chitchat: &Chitchat, table: &BTreeMap<String, Incoming>) -
         let Some(here) = table.get(key).filter(|_| !published.contains(key)) else {
             continue;
         };
-        let posted = Posted::from_value(value);
+        let posted = from_value::<Posted>(value);
         if posted.is_ok_and(|posted| posted.record.register >= here.record.register) {
             published.insert(key);
         }

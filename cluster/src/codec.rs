@@ -66,14 +66,17 @@ const fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Varint, Lim
 #[cfg(test)]
 mod tests {
     use holdline_core::failure::Reason;
-    use holdline_core::holds::{Body, Details, Record, Register, Subject, SubjectScope, Wait};
+    use holdline_core::holds::{
+        Body, Details, Record, Register, RouteKey, Selector, Subject, SubjectScope, Wait,
+    };
     use holdline_core::ids::Fingerprint;
     use holdline_core::replica::Document;
     use holdline_core::time::{Hlc, WallMs};
+    use holdline_core::tpm::{Backoff, Signal};
     use proptest::prelude::*;
 
     use super::*;
-    use crate::gossip::keyspace::{Posted, record_key};
+    use crate::gossip::keyspace::{Notice, Posted, from_value, record_key, signal_key, to_value};
     use crate::rpc::message::{Aged, Answer, AnswerBody, Blob, Hello, Request, Tables};
 
     fn hlc() -> impl Strategy<Value = Hlc> {
@@ -136,6 +139,37 @@ mod tests {
         )
     }
 
+    fn signal() -> impl Strategy<Value = Signal> {
+        let names = (".{0,40}", ".{0,40}", ".{0,60}");
+        let backoff = (names, any::<u64>(), hlc(), any::<u64>()).prop_map(
+            |((provider, key, model), print, stamp, wait_ms)| {
+                let route = RouteKey {
+                    provider: provider.into(),
+                    key: key.into(),
+                    fingerprint: Fingerprint(print),
+                    model: model.into(),
+                };
+                Signal::Backoff(Backoff {
+                    route,
+                    stamp,
+                    wait_ms,
+                })
+            },
+        );
+        let what = prop_oneof![
+            Just(Selector::All),
+            ".{0,40}".prop_map(|provider| Selector::Provider(provider.into())),
+            (".{0,40}", ".{0,40}").prop_map(|(p, k)| Selector::Key(p.into(), k.into())),
+            (".{0,40}", ".{0,40}", ".{0,60}").prop_map(|(p, k, m)| Selector::Model(
+                p.into(),
+                k.into(),
+                m.into()
+            )),
+        ];
+        let clear = (what, hlc()).prop_map(|(what, stamp)| Signal::Clear { what, stamp });
+        prop_oneof![backoff, clear]
+    }
+
     fn document() -> impl Strategy<Value = Document> {
         (".{0,40}", hlc(), prop::option::of(".{0,200}")).prop_map(|(name, stamp, body)| Document {
             name,
@@ -177,9 +211,17 @@ mod tests {
         #[test]
         fn gossip_values_come_back_and_fit(record in record(), settled_at in any::<u64>()) {
             let posted = Posted { settled_at: WallMs(settled_at), record };
-            let value = posted.to_value().unwrap();
+            let value = to_value(&posted).unwrap();
             prop_assert!(value.len() < 4_000, "{} bytes", value.len());
-            prop_assert_eq!(Posted::from_value(&value).unwrap(), posted);
+            prop_assert_eq!(from_value::<Posted>(&value).unwrap(), posted);
+        }
+
+        #[test]
+        fn signals_come_back(signal in signal(), made_at in any::<u64>()) {
+            let notice = Notice { made_at: WallMs(made_at), signal };
+            let value = to_value(&notice).unwrap();
+            prop_assert_eq!(from_value::<Notice>(&value).unwrap(), notice);
+            prop_assert!(from_value::<Notice>(&value[..value.len() - 2]).is_err());
         }
 
         #[test]
@@ -190,7 +232,9 @@ mod tests {
                 let _ = decode::<Answer, MESSAGE_LIMIT>(&bytes);
                 let _ = decode::<Hello, GOSSIP_LIMIT>(&bytes);
                 let _ = decode::<Posted, GOSSIP_LIMIT>(&bytes);
-                let _ = Posted::from_value(&String::from_utf8_lossy(&bytes));
+                let _ = decode::<Notice, GOSSIP_LIMIT>(&bytes);
+                let _ = from_value::<Posted>(&String::from_utf8_lossy(&bytes));
+                let _ = from_value::<Notice>(&String::from_utf8_lossy(&bytes));
             }
         }
     }
@@ -229,5 +273,27 @@ mod tests {
         assert_eq!((key.len(), model.len()), (34, 34));
         assert_ne!(key, model);
         assert_eq!(key, "h/96893cd15a011f8b4866a039c3c3e943");
+    }
+
+    /// A backoff is found under its region by nodes of that region only, in every version.
+    #[test]
+    fn signal_keys_are_stable() {
+        let backoff = Signal::Backoff(Backoff {
+            route: RouteKey {
+                provider: "openai".into(),
+                key: "k-1".into(),
+                fingerprint: Fingerprint(7),
+                model: "gpt-4o".into(),
+            },
+            stamp: Hlc::default(),
+            wait_ms: 1,
+        });
+        let clear = Signal::Clear {
+            what: Selector::Key("openai".into(), "k-1".into()),
+            stamp: Hlc::default(),
+        };
+        let key = |signal| signal_key(signal, &"us-east".into()).unwrap();
+        assert_eq!(key(&backoff), "t/us-east/e5a8fc773cc658dffcfb0cfd6b820d95");
+        assert_eq!(key(&clear), "c/e9023b95d56bc717792210e3cc9b9631");
     }
 }

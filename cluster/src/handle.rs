@@ -8,6 +8,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use holdline_core::holds::Record;
 use holdline_core::replica::Document;
+use holdline_core::tpm::Signal;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
@@ -195,6 +196,19 @@ impl Handle {
         }
     }
 
+    /// Tells the others what this node learnt of a token limit just now: of a backoff those of the same
+    /// region only, of a release all. Never blocks, and nothing waits for it.
+    pub fn signal(&self, signal: Signal) {
+        match &self.part {
+            Part::Node(node) if node.options.spread.gossip => {
+                let made_at = node.state.wall();
+                node.notices.post(signal, made_at, &node.options);
+                node.outbox.wake.notify_one();
+            }
+            Part::Node(_) | Part::Lone(_) => {}
+        }
+    }
+
     /// The cluster as seen from here. Cheap enough for every status request.
     #[must_use]
     pub fn status(&self) -> ClusterStatus {
@@ -341,6 +355,8 @@ pub struct Counters {
     pub records_received_by_push: u64,
     /// Records that arrived by gossip and were not known yet.
     pub records_received_by_gossip: u64,
+    /// Signals of token limits that arrived by gossip and changed something.
+    pub signals_received: u64,
     /// Records dropped from a full push queue (gossip repairs them).
     pub push_queue_full: u64,
     /// Push to acknowledgement, summed, in microseconds, over `push_round_trips`.

@@ -13,6 +13,7 @@ use tokio::sync::watch;
 
 use crate::duty::Duty;
 use crate::gossip::keyspace::{Claim, Facts, Posted};
+use crate::gossip::notices::Notices;
 use crate::gossip::outbox::{Outbox, settled_at};
 use crate::gossip::roster::{Peer, Roster};
 use crate::gossip::socket::Wire;
@@ -39,6 +40,7 @@ pub(crate) struct Node {
     pub(crate) calls: Calls,
     pub(crate) lanes: Lanes,
     pub(crate) outbox: Outbox,
+    pub(crate) notices: Notices,
     pub(crate) duty: Duty,
     pub(crate) roster: watch::Sender<Arc<Roster>>,
     pub(crate) join: watch::Sender<Join>,
@@ -69,6 +71,7 @@ impl Node {
             calls: Calls::new(own, Arc::clone(&parts.keys), Arc::clone(&parts.state)),
             lanes: Lanes::new(Arc::clone(&parts.tally)),
             outbox: Outbox::default(),
+            notices: Notices::default(),
             duty: Duty::default(),
             roster: watch::Sender::new(Arc::default()),
             join: watch::Sender::new(Join::Pending),

@@ -4,6 +4,7 @@ use holdline_core::holds::{Incoming, Record};
 use holdline_core::ids::NodeId;
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
+use holdline_core::tpm::IncomingSignal;
 
 /// The node's replicated state. Calls are short, take no await, and may come from any task.
 pub trait State: Send + Sync + 'static {
@@ -23,6 +24,8 @@ pub trait State: Send + Sync + 'static {
     fn export_documents(&self) -> Vec<Document>;
     /// Hash over names and stamps.
     fn document_digest(&self) -> u64;
+    /// Takes in what other nodes know of token limits. Returns how many changed something.
+    fn merge_signals(&self, signals: Vec<IncomingSignal>) -> usize;
     /// The wall clock.
     fn wall(&self) -> WallMs;
 }

@@ -12,6 +12,7 @@ pub mod place;
 pub mod readiness;
 pub mod replicated;
 pub mod run;
+mod tpm;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -23,6 +24,7 @@ use holdline_core::holds::{Answer, HeldRow, Incoming, Ledger, Record, Selector, 
 use holdline_core::ids::{Fingerprint, KeyId, NodeId, ProviderId, Region};
 use holdline_core::replica::{Document, Documents};
 use holdline_core::routing::Settings;
+use holdline_core::tpm::Table as Backoffs;
 use tokio::sync::watch;
 
 pub use clock::Clock;
@@ -65,6 +67,8 @@ pub struct Node {
 struct Replicated {
     ledger: Ledger,
     documents: Documents,
+    /// Of this region, and for as long as it matters: not kept.
+    tpm: Backoffs,
 }
 
 /// A key as it is configured: what holds are about.
@@ -101,6 +105,7 @@ impl Node {
                     .ledger
                     .settle(route, token, answer, self.clock.now(), self.clock.wall());
             self.show(&state, records.iter().map(|r| &r.subject));
+            self.follow_holds(&mut state, records.iter().map(|r| (r, 0)));
             records
         };
         self.tell_and_keep(&records);
@@ -157,6 +162,7 @@ impl Node {
             self.show(&state, records.iter().map(|r| &r.subject));
         }
         self.tell(&records);
+        self.release_backoffs(what);
         Ok(records)
     }
 
@@ -251,11 +257,13 @@ impl Node {
             *interval = wanted;
             differs
         });
-        let mut view = catalog.view(
+        let view = catalog.view(
             settings,
             self.config.adaptive.enabled,
             |provider, key, print| state.ledger.key_holds(provider, key, print),
         );
+        let now = self.clock.now();
+        let mut view = tpm::with_dry(view, &state.tpm, state.tpm.routes(now), now);
         budget::carry_over(&mut view, &self.live().view);
         self.live.store(Arc::new(Live {
             view,

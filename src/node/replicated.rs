@@ -7,6 +7,7 @@ use holdline_cluster::State;
 use holdline_core::holds::{Body, Incoming, Record};
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
+use holdline_core::tpm::IncomingSignal;
 
 use super::Node;
 
@@ -16,15 +17,17 @@ impl Node {
         let changed: Vec<Record> = {
             let mut state = self.lock();
             let now = self.clock.now();
-            let mut changed = Vec::new();
+            let (mut changed, mut ages) = (Vec::new(), Vec::new());
             for one in incoming {
                 let (record, age_ms) = (one.record.clone(), one.age_ms);
                 if state.ledger.merge(one, now) {
                     self.count_told(&record, age_ms);
                     changed.push(record);
+                    ages.push(age_ms);
                 }
             }
             self.show(&state, changed.iter().map(|r| &r.subject));
+            self.follow_holds(&mut state, changed.iter().zip(ages));
             changed
         };
         if !changed.is_empty() {
@@ -102,6 +105,10 @@ impl State for ClusterSide {
 
     fn document_digest(&self) -> u64 {
         self.0.lock().documents.digest()
+    }
+
+    fn merge_signals(&self, signals: Vec<IncomingSignal>) -> usize {
+        self.0.take_in_signals(signals)
     }
 
     fn wall(&self) -> WallMs {

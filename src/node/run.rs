@@ -12,6 +12,7 @@ use holdline_core::holds::{Ledger, Subject};
 use holdline_core::ids::Fingerprint;
 use holdline_core::replica::Documents;
 use holdline_core::time::Mono;
+use holdline_core::tpm::Table as Backoffs;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -131,7 +132,11 @@ impl Node {
             metrics: Arc::new(Metrics::default()),
             readiness: Readiness::default(),
             live: ArcSwap::default(),
-            replicated: Mutex::new(Replicated { ledger, documents }),
+            replicated: Mutex::new(Replicated {
+                ledger,
+                documents,
+                tpm: Backoffs::default(),
+            }),
             store,
             unsaved: keep::Unsaved::default(),
             cluster: OnceLock::new(),
@@ -181,6 +186,8 @@ impl Node {
         let mut state = self.lock();
         let dropped = state.ledger.prune(now);
         self.show(&state, &dropped);
+        let over = state.tpm.prune(now);
+        self.show_dry(&state, &over);
         dropped
     }
 

@@ -76,6 +76,7 @@ pub(super) async fn call(course: &Course, upstream: &Upstream) -> Result<Reply, 
     if !response.status().is_success() {
         return Err(refused(response, limit, &judge).await);
     }
+    flight.note_limits(&course.node, response.headers());
     if course.inbound.body.stream && is_event_stream(response.headers()) {
         let opened = opening::open(flight, response, limit, start, judge).await?;
         return Ok(Reply::Stream(Box::new(opened)));

@@ -12,12 +12,14 @@ use holdline_core::holds::ledger::RouteKey;
 use holdline_core::holds::view::Standing;
 use holdline_core::holds::{Answer, Body as Register, Record, Token};
 use holdline_core::ids::ModelId;
-use holdline_core::time::WallMs;
+use holdline_core::time::{Hlc, WallMs};
+use holdline_core::tpm::Level;
 use holdline_core::trail::{self, Route};
 use holdline_core::walk::{Attempt, Failure, Outcome, Step, Walk};
 
 use super::account::{self, Closing};
 use super::admit::Inbound;
+use super::failed::{Failed, limits_in};
 use crate::api::error::{ErrorExtra, RoutingInfo};
 use crate::config::{Key, Provider};
 use crate::node::{Live, Node};
@@ -152,8 +154,15 @@ impl Course {
     }
 
     /// The attempt was refused, or failed: holds hear of it before the walk picks the next key.
-    pub(super) fn settle_failed(&mut self, answer: &Answer, stated_ms: Option<u64>) {
-        for record in self.settle(answer) {
+    pub(super) fn settle_failed(&mut self, failed: &Failed) {
+        let stated_ms = failed.failure.retry_after_ms;
+        let records = self.settle(&failed.answer);
+        if let (Some(wait_ms), Some(flight)) = (failed.dry_ms, &self.flight) {
+            let held = records.iter().filter(|r| r.register.is_held());
+            let held = held.map(|r| r.register.stamp).max();
+            flight.note_level(&self.node, Level::Dry { wait_ms }, held);
+        }
+        for record in records {
             if let Register::Held {
                 refused: true,
                 reason,
@@ -303,6 +312,19 @@ impl Flight {
             fingerprint: spec.fingerprint,
             model: self.attempt.model.clone(),
         })
+    }
+
+    /// What a served answer's headers say of the route's token limit.
+    pub(super) fn note_limits(&self, node: &Node, headers: &http::HeaderMap) {
+        if let Some(level) = limits_in(headers, node.clock.wall()).level {
+            self.note_level(node, level, None);
+        }
+    }
+
+    fn note_level(&self, node: &Node, level: Level, held: Option<Hlc>) {
+        if let (Some(route), Some(token)) = (self.route_key(), &self.attempt.token) {
+            node.note_tokens(&route, level, token.sent, held);
+        }
     }
 
     /// The provider's own name for the model.

@@ -7,9 +7,13 @@ use std::time::Duration;
 use http::HeaderMap;
 use hyper_util::client::legacy;
 
-use holdline_core::failure::{self, Classifier, Facts, FailureClass, Headers, stated_wait_ms};
+use holdline_core::failure::{
+    self, Classifier, Facts, FailureClass, Headers, Reason, stated_wait_ms,
+};
 use holdline_core::holds::{Answer, Refusal};
 use holdline_core::ids::ProviderId;
+use holdline_core::time::WallMs;
+use holdline_core::tpm::Limits;
 use holdline_core::walk::Failure;
 
 use super::call;
@@ -39,6 +43,8 @@ pub(super) struct Failed {
     pub(super) error: Box<ErrorBody>,
     /// Of the provider, for the client.
     pub(super) headers: Box<HeaderMap>,
+    /// A token limit is used up, for so many milliseconds.
+    pub(super) dry_ms: Option<u64>,
 }
 
 /// Judges what a provider says, and knows what must not come back in its words.
@@ -72,7 +78,7 @@ impl Judge {
     /// An answer with an error status.
     pub(super) fn answer(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
         let facts = Facts::from_answer(self.provider.as_str(), status, read_headers(headers), body);
-        self.judge(&facts, call::answer_headers(headers, self))
+        self.judge(&facts, headers)
     }
 
     /// The error in an event of a stream or in the body of a 200, if it is one.
@@ -81,7 +87,7 @@ impl Judge {
             return None;
         }
         let facts = Facts::from_event(self.provider.as_str(), read_headers(headers), data)?;
-        Some(self.judge(&facts, call::answer_headers(headers, self)))
+        Some(self.judge(&facts, headers))
     }
 
     /// The same judge for the events of a stream with these headers.
@@ -100,11 +106,15 @@ impl Judge {
         self.error_in(&self.stream_headers, data)
     }
 
-    fn judge(&self, facts: &Facts, headers: HeaderMap) -> Failed {
+    fn judge(&self, facts: &Facts, headers: &HeaderMap) -> Failed {
         let verdict = self.classifier.classify(facts);
         let sent: Vec<&str> = self.secret.iter().map(Secret::expose).collect();
         let words = failure::words(facts, &sent);
         let stated_ms = stated_wait_ms(facts, self.clock.wall());
+        let limits = limits_in(headers, self.clock.wall());
+        let dry_ms = (verdict.holds == Some(Reason::RateLimit))
+            .then(|| limits.refusal_ms(facts, stated_ms))
+            .flatten();
         let answer = match verdict.holds {
             Some(reason) => Answer::Refused(Refusal {
                 reason,
@@ -142,9 +152,15 @@ impl Judge {
                 message,
                 param: clean(&facts.param),
             }),
-            headers: Box::new(headers),
+            headers: Box::new(call::answer_headers(headers, self)),
+            dry_ms,
         }
     }
+}
+
+/// What an answer's headers say of token limits.
+pub(super) fn limits_in(headers: &HeaderMap, now: WallMs) -> Limits {
+    Limits::read(|name| headers.get(name).and_then(|v| v.to_str().ok()), now)
 }
 
 fn read_headers(headers: &HeaderMap) -> Headers<'_> {
@@ -269,6 +285,7 @@ impl Failed {
                 ..ErrorBody::default()
             }),
             headers: Box::default(),
+            dry_ms: None,
         }
     }
 }

@@ -134,7 +134,7 @@ async fn run(mut course: Course, upstream: &Upstream) -> Response<Body> {
                     return streamed(headers, Relay::new(course, *opened));
                 }
                 Err(failed) => {
-                    course.settle_failed(&failed.answer, failed.failure.retry_after_ms);
+                    course.settle_failed(&failed);
                     course.observe(Some(failed.failure.clone()));
                     failures.push(ToldFailure {
                         error: failure_told(&course, &failed),

@@ -24,6 +24,7 @@ pub struct Metrics {
     spared: Family<ProviderLabels, Counter>,
     checks: Family<ProviderLabels, Counter>,
     holds: Family<HoldLabels, Counter>,
+    token_limits: Family<ProviderLabels, Counter>,
     propagation_seconds: Histogram,
     input_tokens: Counter,
     output_tokens: Counter,
@@ -74,6 +75,7 @@ impl Default for Metrics {
             spared: Family::default(),
             checks: Family::default(),
             holds: Family::default(),
+            token_limits: Family::default(),
             propagation_seconds: propagation(),
             input_tokens: Counter::default(),
             output_tokens: Counter::default(),
@@ -135,6 +137,11 @@ impl Metrics {
             "holdline_holds",
             "Refusals that held a key, found here or told by another node",
             self.holds.clone(),
+        );
+        to.register(
+            "holdline_token_limits_reached",
+            "Answers that told of a token limit that had run dry",
+            self.token_limits.clone(),
         );
         to.register(
             "holdline_propagation_seconds",
@@ -199,6 +206,11 @@ impl Metrics {
             source,
         };
         self.holds.get_or_create(&labels).inc();
+    }
+
+    /// A token limit of a key has run dry.
+    pub fn token_limit(&self, provider: &ProviderId) {
+        self.token_limits.get_or_create(&of(provider)).inc();
     }
 
     /// Tokens of a served request.

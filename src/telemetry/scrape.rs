@@ -146,6 +146,11 @@ fn of_the_cluster(counted: &Counters) -> Registry {
             counted.push_queue_full,
         ),
         (
+            "holdline_token_signals_received",
+            "What other nodes told of token limits that this one did not know",
+            counted.signals_received,
+        ),
+        (
             "holdline_leader_changes",
             "Changes of this region's leader that this node saw",
             counted.leader_changes,

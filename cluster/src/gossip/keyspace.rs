@@ -1,8 +1,11 @@
-//! What a node says in gossip: facts about itself, and the records it made or adopted.
+//! What a node says in gossip: facts about itself, the records it made or adopted, and what it knows of
+//! token limits.
 //!
 //! One key per fact, text values, set only when they change. A record's key is `h/` and a hash of its
 //! subject; its value is base64 of a versioned bincode message. A release is a `set` like any other
 //! record, never a delete: a deletion would not reach those who do not listen at that moment.
+//! A backoff stands under `t/`, its region and a hash of its route, so that nodes of other regions do not
+//! hear of it; a release of backoffs under `c/` and a hash of what it names, for everybody.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
@@ -10,6 +13,8 @@ use chitchat::NodeState;
 use holdline_core::holds::{Record, Subject};
 use holdline_core::ids::Region;
 use holdline_core::time::WallMs;
+use holdline_core::tpm::Signal;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -17,6 +22,9 @@ use crate::codec::{self, CodecError, GOSSIP_LIMIT};
 
 /// Of record keys.
 pub(crate) const RECORDS: &str = "h/";
+
+/// Of the keys of releases that end backoffs.
+pub(crate) const CLEARS: &str = "c/";
 
 const REGION: &str = "region";
 const RPC: &str = "rpc";
@@ -33,6 +41,9 @@ const BOOT: &str = "boot";
 const READY: &str = "ready";
 const LEFT: &str = "left";
 const LEADS: &str = "leads";
+
+/// Of the hash in a key.
+const HASH_BYTES: usize = 16;
 
 /// Chitchat writes lengths as 16 bits and would corrupt longer texts; ours are far shorter.
 const MAX_VALUE_BYTES: usize = 6_000;
@@ -155,32 +166,65 @@ pub(crate) struct Posted {
     pub(crate) record: Record,
 }
 
-impl Posted {
-    /// As a value. None if it is too large, which the bounds of records rule out.
-    pub(crate) fn to_value(&self) -> Option<String> {
-        let bytes = codec::encode::<GOSSIP_LIMIT>(self).ok()?;
-        let value = BASE64.encode(bytes);
-        (value.len() <= MAX_VALUE_BYTES).then_some(value)
-    }
+/// What is known of a token limit, in gossip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Notice {
+    /// By the clock of the node that posts it.
+    pub(crate) made_at: WallMs,
+    /// What it says.
+    pub(crate) signal: Signal,
+}
 
-    /// From a value.
-    ///
-    /// # Errors
-    /// When it is none.
-    pub(crate) fn from_value(value: &str) -> Result<Self, CodecError> {
-        if value.len() > MAX_VALUE_BYTES {
-            return Err(CodecError::Size);
-        }
-        let bytes = BASE64.decode(value).map_err(|_| CodecError::Malformed)?;
-        codec::decode::<Self, GOSSIP_LIMIT>(&bytes)
+/// As a value. None if it is too large, which the bounds of names rule out.
+pub(crate) fn to_value(message: &impl Serialize) -> Option<String> {
+    let bytes = codec::encode::<GOSSIP_LIMIT>(message).ok()?;
+    let value = BASE64.encode(bytes);
+    (value.len() <= MAX_VALUE_BYTES).then_some(value)
+}
+
+/// From a value.
+///
+/// # Errors
+/// When it is none.
+pub(crate) fn from_value<M: DeserializeOwned>(value: &str) -> Result<M, CodecError> {
+    if value.len() > MAX_VALUE_BYTES {
+        return Err(CodecError::Size);
     }
+    let bytes = BASE64.decode(value).map_err(|_| CodecError::Malformed)?;
+    codec::decode::<M, GOSSIP_LIMIT>(&bytes)
 }
 
 /// The key of a subject's record: short, and the same on every node.
 pub(crate) fn record_key(subject: &Subject) -> String {
-    let bytes = codec::encode::<GOSSIP_LIMIT>(subject).unwrap_or_default();
+    format!("{RECORDS}{}", hash(subject))
+}
+
+/// Of the keys of backoffs in this region. None for a name that chitchat could not carry in a key.
+pub(crate) fn backoffs(region: &Region) -> Option<String> {
+    let prefix = format!("t/{region}/");
+    (prefix.len() <= MAX_VALUE_BYTES).then_some(prefix)
+}
+
+/// The key of a signal from a node of this region.
+pub(crate) fn signal_key(signal: &Signal, region: &Region) -> Option<String> {
+    match signal {
+        Signal::Backoff(backoff) => {
+            backoffs(region).map(|prefix| format!("{prefix}{}", hash(&backoff.route)))
+        }
+        Signal::Clear { what, .. } => Some(format!("{CLEARS}{}", hash(what))),
+    }
+}
+
+/// Whether this is what [`signal_key`] puts behind a prefix, and not the rest of a longer one: a region
+/// may be called like the beginning of another.
+pub(crate) fn is_hash(rest: &str) -> bool {
+    rest.len() == 2 * HASH_BYTES && rest.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn hash(name: &impl Serialize) -> String {
+    let bytes = codec::encode::<GOSSIP_LIMIT>(name).unwrap_or_default();
     let digest = Sha256::digest(bytes);
-    let mut hash = [0; 16];
-    hash.copy_from_slice(&digest[..16]);
-    format!("{RECORDS}{:032x}", u128::from_be_bytes(hash))
+    let mut hash = [0; HASH_BYTES];
+    hash.copy_from_slice(&digest[..HASH_BYTES]);
+    format!("{:032x}", u128::from_be_bytes(hash))
 }

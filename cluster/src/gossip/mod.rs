@@ -6,6 +6,7 @@
 pub(crate) mod fragment;
 pub(crate) mod intake;
 pub(crate) mod keyspace;
+pub(crate) mod notices;
 pub(crate) mod outbox;
 pub(crate) mod roster;
 pub(crate) mod seek;
@@ -25,7 +26,7 @@ use tokio::sync::{Mutex, mpsc};
 use tokio::time::MissedTickBehavior;
 
 use self::intake::Intake;
-use self::keyspace::{Posted, RECORDS, record_key};
+use self::keyspace::{Posted, RECORDS, record_key, to_value};
 use self::roster::Watch;
 use self::socket::SealedTransport;
 use crate::adoption::Adoption;
@@ -111,7 +112,7 @@ impl Gossip {
         let handle = spawn_chitchat(config, keyspace, &transport).await?;
         let chitchat = handle.chitchat();
         if node.options.spread.gossip {
-            intake.subscribe(&*chitchat.lock().await);
+            intake.subscribe(&*chitchat.lock().await, &node.options.region);
         }
         Ok(Self {
             handle,
@@ -196,8 +197,9 @@ async fn beat(
         for (key, value) in &records {
             own.set(key, value);
         }
+        node.notices.write(own, Instant::now());
         if intake.take_rescan() {
-            intake.scan(&chitchat);
+            intake.scan(&chitchat, &node.options.region);
         }
         watch.look(&chitchat, &node.goodbyes(), Instant::now())
     };
@@ -268,7 +270,7 @@ impl Allowance {
 }
 
 fn entry(posted: &Posted) -> Option<(String, String)> {
-    Some((record_key(&posted.record.subject), posted.to_value()?))
+    Some((record_key(&posted.record.subject), to_value(posted)?))
 }
 
 /// The records in a keyspace, as they stand there.

@@ -4,10 +4,13 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use chitchat::{DeletionStatus, VersionedValue};
-use holdline_core::holds::{Body, Details, Incoming, Record, Register, Subject, SubjectScope};
+use holdline_core::holds::{
+    Body, Details, Incoming, Record, Register, RouteKey, Selector, Subject, SubjectScope,
+};
 use holdline_core::ids::Fingerprint;
 use holdline_core::replica::Document;
 use holdline_core::time::{Hlc, WallMs};
+use holdline_core::tpm::{Backoff, IncomingSignal, LONGEST_MS, Signal};
 use tokio::sync::watch;
 
 use super::*;
@@ -46,6 +49,9 @@ impl State for Nothing {
     }
     fn document_digest(&self) -> u64 {
         0
+    }
+    fn merge_signals(&self, signals: Vec<IncomingSignal>) -> usize {
+        signals.len()
     }
     fn wall(&self) -> WallMs {
         WallMs(1_000_000)
@@ -182,10 +188,9 @@ async fn a_dead_chitchat_is_started_again_with_its_keyspace() {
 }
 
 /// Another node's keyspace, as it would have arrived.
-fn hear(chitchat: &mut Chitchat, node_id: &str, posted: &[Posted]) {
+fn hear(chitchat: &mut Chitchat, node_id: &str, texts: Vec<(String, String)>) {
     let id = ChitchatId::new(node_id, 1, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
-    let values = (1..).zip(posted).map(|(version, posted)| {
-        let (key, value) = entry(posted).unwrap();
+    let values = (1..).zip(texts).map(|(version, (key, value))| {
         let status = DeletionStatus::Set;
         (
             key,
@@ -213,11 +218,9 @@ async fn only_what_nobody_publishes_is_adopted() {
     {
         chitchat.self_node_state().set(key, value);
     }
-    hear(
-        &mut chitchat,
-        "other",
-        &[posted(record("k-same", 3)), posted(record("k-older", 3))],
-    );
+    let theirs = [posted(record("k-same", 3)), posted(record("k-older", 3))];
+    let theirs = theirs.iter().map(|posted| entry(posted).unwrap());
+    hear(&mut chitchat, "other", theirs.collect());
 
     let table = [("k-own", 1), ("k-same", 3), ("k-older", 4), ("k-orphan", 1)];
     let table = table.map(|(key, seq)| {
@@ -286,4 +289,96 @@ async fn of_two_lives_the_newest_with_facts_counts() {
         "new".clone_into(&mut facts.http_address);
         facts
     });
+}
+
+fn backoff(model: &str) -> Signal {
+    Signal::Backoff(Backoff {
+        route: RouteKey {
+            provider: "openai".into(),
+            key: "k-a".into(),
+            fingerprint: Fingerprint(7),
+            model: model.into(),
+        },
+        stamp: Hlc::default(),
+        wait_ms: 20_000,
+    })
+}
+
+/// What a node in this region would say, as it stands in its keyspace.
+fn notice(signal: Signal, region: &str) -> (String, String) {
+    let key = keyspace::signal_key(&signal, &region.into()).unwrap();
+    let made_at = WallMs(1_000_000);
+    let value = to_value(&keyspace::Notice { made_at, signal }).unwrap();
+    (key, value)
+}
+
+#[tokio::test]
+async fn backoffs_are_heard_in_their_region_and_releases_everywhere() {
+    let (node, address) = node("own", Vec::new());
+    let (intake, mut heard) = Intake::new();
+    let gossip = Gossip::start(&node, address, &intake).await.unwrap();
+    let mut chitchat = gossip.chitchat.lock().await;
+    let clear = Signal::Clear {
+        what: Selector::All,
+        stamp: Hlc::default(),
+    };
+    let texts = vec![
+        notice(backoff("here"), "east"),
+        notice(backoff("there"), "west"),
+        // Regions whose names begin alike.
+        notice(backoff("beside"), "east/1"),
+        notice(backoff("before"), "eas"),
+        notice(clear, "west"),
+        (
+            "t/east/".to_owned() + &"0".repeat(32),
+            "no message".to_owned(),
+        ),
+    ];
+    hear(&mut chitchat, "other", texts);
+    while heard.try_recv().is_ok() {} // the callbacks may have brought them
+    intake.scan(&chitchat, &node.options.region);
+    drop(chitchat);
+    let mut values = Vec::new();
+    while let Ok(one) = heard.try_recv() {
+        values.extend(intake::signal(&node, &one));
+    }
+    let mut models: Vec<_> = values
+        .iter()
+        .map(|one| match &one.signal {
+            Signal::Backoff(backoff) => backoff.route.model.as_str(),
+            Signal::Clear { .. } => "released",
+        })
+        .collect();
+    models.sort_unstable();
+    assert_eq!(models, ["here", "released"]);
+    assert_eq!(
+        node.tally.read().datagrams_refused,
+        1,
+        "what is no message is refused"
+    );
+}
+
+#[tokio::test]
+async fn a_notice_stands_in_the_keyspace_until_it_says_nothing() {
+    let (node, address) = node("own", Vec::new());
+    let (intake, _heard) = Intake::new();
+    let gossip = Gossip::start(&node, address, &intake).await.unwrap();
+    let mut chitchat = gossip.chitchat.lock().await;
+    let own = chitchat.self_node_state();
+    let standing = |own: &NodeState| own.iter_prefix("t/east/").count();
+    let now = Instant::now();
+    for number in 0..2_000 {
+        let model = format!("m-{number}");
+        node.notices.post(backoff(&model), WallMs(1), &node.options);
+    }
+    node.notices.write(own, now);
+    let first = standing(own);
+    assert!((1..100).contains(&first), "a few at a time: {first}");
+    for _ in 0..100 {
+        node.notices.write(own, now);
+    }
+    assert_eq!(standing(own), 512, "what does not fit is left out");
+    node.notices
+        .write(own, now + Duration::from_millis(LONGEST_MS + 1_000));
+    assert_eq!(standing(own), 0);
 }

@@ -7,5 +7,6 @@ mod joining;
 mod lone;
 mod membership;
 mod outsiders;
+mod signals;
 mod spreading;
 mod support;

@@ -126,6 +126,14 @@ impl KeySpec {
     }
 }
 
+impl ProviderView {
+    /// One of its keys.
+    #[must_use]
+    pub fn key(&self, id: &KeyId) -> Option<&Arc<KeyView>> {
+        self.keys.iter().find(|key| key.spec.id == *id)
+    }
+}
+
 impl KeyView {
     /// What the key's weight for the model is multiplied with: less than 1 while its token limit is dry,
     /// never 0.

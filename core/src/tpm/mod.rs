@@ -59,6 +59,15 @@ pub enum Signal {
     },
 }
 
+/// A signal, with what its carrier knows of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IncomingSignal {
+    /// The signal.
+    pub signal: Signal,
+    /// How long ago it was made, in unscaled milliseconds.
+    pub age_ms: u64,
+}
+
 /// What a weight is multiplied with while its route is dry until then.
 #[must_use]
 pub fn weight_factor(dry_until: Option<Mono>, now: Mono) -> f64 {

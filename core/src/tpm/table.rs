@@ -112,6 +112,15 @@ impl Table {
             .collect()
     }
 
+    /// Every route that is dry.
+    pub fn routes(&self, now: Mono) -> impl Iterator<Item = &RouteKey> {
+        let dry = self
+            .routes
+            .iter()
+            .filter(move |(_, entry)| entry.until > now);
+        dry.map(|(route, _)| route)
+    }
+
     /// Forgets what can matter no more. Returns the routes whose backoff is over.
     pub fn prune(&mut self, now: Mono) -> Vec<RouteKey> {
         self.clears.retain(|_, clear| !is_past(clear.heard, now));

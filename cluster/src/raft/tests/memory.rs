@@ -11,6 +11,7 @@ use holdline_core::holds::{
 use holdline_core::ids::{Fingerprint, KeyId, ProviderId};
 use holdline_core::replica::Document;
 use holdline_core::time::{Hlc, WallMs};
+use holdline_core::tpm::IncomingSignal;
 
 use crate::store::{Snapshot, State, Store, StoreError};
 
@@ -94,6 +95,9 @@ impl State for Table {
         WallMs(1_000_000)
     }
 
+    fn merge_signals(&self, _: Vec<IncomingSignal>) -> usize {
+        0
+    }
     fn export_some(&self, _: &[Record]) -> Vec<Incoming> {
         Vec::new()
     }

@@ -116,6 +116,16 @@ impl Node {
         self.handle().publish(&self.table.release(key));
     }
 
+    /// A token limit is met here, and the others are told.
+    pub(crate) fn run_dry(&self, key: &str, wait_ms: u64) {
+        self.handle().signal(self.table.run_dry(key, wait_ms));
+    }
+
+    /// An operator ends a backoff here, and the others are told.
+    pub(crate) fn clear(&self, key: &str) {
+        self.handle().signal(self.table.clear(key));
+    }
+
     pub(crate) fn write(&self, name: &str, body: &str) {
         let document: Document = self.table.write(name, body);
         self.handle().publish_documents(&[document]);

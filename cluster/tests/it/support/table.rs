@@ -10,12 +10,14 @@ use holdline_core::holds::{Answer, Incoming, Ledger, Record, Refusal, Selector};
 use holdline_core::ids::{Fingerprint, ModelId};
 use holdline_core::replica::{Document, Documents};
 use holdline_core::time::{Mono, WallMs};
+use holdline_core::tpm::{self, Backoff, IncomingSignal, Level, Signal};
 
 const FINGERPRINT: Fingerprint = Fingerprint(7);
 
 pub(crate) struct Table {
     ledger: Mutex<Ledger>,
     documents: Mutex<Documents>,
+    tpm: Mutex<tpm::Table>,
     started: Instant,
     wall_skew_ms: i64,
 }
@@ -28,6 +30,7 @@ impl Table {
         Self {
             ledger: Mutex::new(ledger),
             documents: Mutex::default(),
+            tpm: Mutex::default(),
             started: Instant::now(),
             wall_skew_ms,
         }
@@ -40,12 +43,7 @@ impl Table {
     /// A provider refuses the credential: the whole key is held.
     pub(crate) fn refuse(&self, key: &str) -> Vec<Record> {
         let now = self.now();
-        let route = RouteKey {
-            provider: "openai".into(),
-            key: key.into(),
-            fingerprint: FINGERPRINT,
-            model: "m".into(),
-        };
+        let route = route(key);
         let mut ledger = self.ledger();
         let holds = ledger.key_holds(&route.provider, &route.key, FINGERPRINT);
         let token = holds.token(&ModelId::from("m"), now);
@@ -61,6 +59,34 @@ impl Table {
     pub(crate) fn release(&self, key: &str) -> Vec<Record> {
         let which = Selector::Key("openai".into(), key.into());
         self.ledger().release(&which, self.wall(), self.now())
+    }
+
+    /// A key's token limit runs dry.
+    pub(crate) fn run_dry(&self, key: &str, wait_ms: u64) -> Signal {
+        let stamp = self.ledger().tick(self.wall());
+        let level = Level::Dry { wait_ms };
+        self.make(Signal::Backoff(Backoff::new(route(key), level, stamp)))
+    }
+
+    /// An operator releases a key.
+    pub(crate) fn clear(&self, key: &str) -> Signal {
+        let stamp = self.ledger().tick(self.wall());
+        let what = Selector::Key("openai".into(), key.into());
+        self.make(Signal::Clear { what, stamp })
+    }
+
+    fn make(&self, signal: Signal) -> Signal {
+        let now = self.now();
+        self.tpm.lock().unwrap().merge(signal.clone(), 0, now);
+        signal
+    }
+
+    /// How long this node believes the key to be dry.
+    pub(crate) fn dry_ms(&self, key: &str) -> Option<u64> {
+        let (route, now) = (route(key), self.now());
+        let dry = self.tpm.lock().unwrap();
+        let dry = dry.dry(&route.provider, &route.key, FINGERPRINT, now);
+        dry.get(&route.model).map(|until| until.since_ms(now))
     }
 
     /// The whole table as it would be after a release, which does not happen here.
@@ -118,6 +144,15 @@ impl Table {
     }
 }
 
+fn route(key: &str) -> RouteKey {
+    RouteKey {
+        provider: "openai".into(),
+        key: key.into(),
+        fingerprint: FINGERPRINT,
+        model: "m".into(),
+    }
+}
+
 impl State for Table {
     fn merge_records(&self, incoming: Vec<Incoming>) -> usize {
         let now = self.now();
@@ -161,6 +196,16 @@ impl State for Table {
 
     fn document_digest(&self) -> u64 {
         self.documents().digest()
+    }
+
+    fn merge_signals(&self, signals: Vec<IncomingSignal>) -> usize {
+        let now = self.now();
+        let mut tpm = self.tpm.lock().unwrap();
+        let changed = signals.into_iter().map(|one| {
+            let routes = tpm.merge(one.signal, one.age_ms, now);
+            usize::from(!routes.is_empty())
+        });
+        changed.sum()
     }
 
     fn wall(&self) -> WallMs {
