@@ -109,6 +109,7 @@ fn selection(bench: &mut Criterion) {
             let wanted = Wanted {
                 model: &models[turn % MODELS],
                 holds: true,
+                health: true,
                 dead: &[],
                 used: &[],
             };

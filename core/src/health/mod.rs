@@ -1,9 +1,30 @@
 //! How well keys and providers serve, as this node alone has measured it.
 //!
+//! ```text
+//!   launched, first output, ended ──> Book ── every 5 s: recompute ──> ModelHealth in the view
+//!                                      ^                                       │
+//!                              holds ──┘                       key and provider choice read it
+//! ```
+//! A [`Book`] hears of every attempt and forgets with time. [`Book::recompute`] turns what it knows into
+//! states and weights; nothing is computed while a request waits. `window` keeps what is remembered,
+//! `state` has the four states, `score` makes weights, `tuning` has every number.
+//!
 //! Nothing in here can be serialized: health never leaves its node.
+
+mod book;
+mod route;
+mod score;
+mod state;
+pub mod tuning;
+mod window;
+
+pub use book::{Attempted, Book, Change, Measured, Recomputed};
+pub use route::{Ended, Reach, Ticket, Took};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::time::Mono;
 
 /// The state of a key for a model, or of a provider for a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,19 +56,37 @@ impl State {
 /// One key for one model, as of the last recompute.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RouteHealth {
-    /// Without regard to holds.
+    /// Without regard to holds: a held route waits as Recovering.
     pub state: State,
-    /// Share of traffic relative to the provider's other keys, the configured weight included; 0 only
-    /// while Failed.
+    /// Share of traffic relative to the provider's other keys, from [`tuning::LEAST_WEIGHT`] to
+    /// [`tuning::FULL_WEIGHT`]; 0 only while Failed. Configured weights are not in it.
     pub weight: f64,
     /// A request was sent to it since it was configured.
     pub tried: bool,
+    /// When the state began.
+    pub since: Mono,
+}
+
+impl RouteHealth {
+    /// Of a route that nothing is known of: new ones compete for a full share.
+    pub const UNMEASURED: Self = Self {
+        state: State::Healthy,
+        weight: tuning::FULL_WEIGHT,
+        tried: false,
+        since: Mono(0),
+    };
+}
+
+impl Default for RouteHealth {
+    fn default() -> Self {
+        Self::UNMEASURED
+    }
 }
 
 /// One provider for one model, as of the last recompute.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelHealth {
-    /// Of each key of the provider, in the order of the view's keys.
+    /// Of each key of the provider, in the order of the view's keys; one of a provider without keys.
     pub routes: Vec<RouteHealth>,
     /// From 0 to 1; the better provider has the higher one. While the provider is Recovering it grows
     /// with what was earned back: this part of its even share of requests without a provider starts there.

@@ -1,10 +1,12 @@
-//! Which key of a provider an attempt uses: weighted chance among those that serve and are not held.
+//! Which key of a provider an attempt uses: weighted chance among those that serve, are not held and
+//! have not failed.
 
 use std::sync::Arc;
 
 use rand_core::RngCore;
 
-use super::view::{KeyView, ProviderView};
+use super::view::{KeyView, ProviderView, View};
+use crate::health::{RouteHealth, State};
 use crate::holds::CheckGuard;
 use crate::holds::view::Standing;
 use crate::ids::{KeyId, ModelId};
@@ -17,6 +19,8 @@ pub struct Wanted<'a> {
     pub model: &'a ModelId,
     /// Whether holds count.
     pub holds: bool,
+    /// Whether weights are those of measured health; else those of the configuration.
+    pub health: bool,
     /// Keys that this request is done with, for good.
     pub dead: &'a [KeyId],
     /// Keys that this request has tried in this round.
@@ -47,11 +51,13 @@ pub enum How {
     DueSoonest,
 }
 
-/// Picks a key: one that is due and unchecked first, then by weight among the free ones; where every
-/// key that serves is held, the one due soonest. `None` where no key is left.
+/// Picks a key: one that is due and unchecked first, then by weight among the free ones, then of those
+/// that health calls Failed the one that has rested longest; where every key that serves is held, the one
+/// due soonest. `None` where no key is left.
 ///
 /// A held key is used unchecked only where no serving key is free, those the request is done with
-/// included: a request that runs out of free keys of its own must not try the held ones for it.
+/// included: a request that runs out of free keys of its own must not try the held ones for it. A Failed
+/// key is the last resort, not none.
 ///
 /// One pass, nothing allocated.
 pub fn pick<'a, R: RngCore>(
@@ -64,7 +70,9 @@ pub fn pick<'a, R: RngCore>(
     let mut lot = Lot::default();
     let mut check = None;
     let mut soonest: Option<(Mono, &Arc<KeyView>)> = None;
-    for key in &provider.keys {
+    let mut rested: Option<(Mono, &Arc<KeyView>)> = None;
+    let health = Health::of(provider, wanted.model, wanted.health);
+    for (index, key) in provider.keys.iter().enumerate() {
         if !key.spec.serves(wanted.model.as_str()) {
             continue;
         }
@@ -78,8 +86,14 @@ pub fn pick<'a, R: RngCore>(
         let due = match standing {
             Standing::Free => {
                 free += 1;
-                if left {
-                    lot.enter(key, rng);
+                match health.weight(index, key, now) {
+                    Weight::Some(weight) if left => lot.enter(key, weight, rng),
+                    Weight::Failed(since)
+                        if left && rested.is_none_or(|(earliest, _)| since < earliest) =>
+                    {
+                        rested = Some((since, key));
+                    }
+                    Weight::Some(_) | Weight::Failed(_) => {}
                 }
                 continue;
             }
@@ -100,7 +114,8 @@ pub fn pick<'a, R: RngCore>(
             soonest = Some((due, key));
         }
     }
-    let (key, how) = match (check, lot.winner) {
+    let winner = lot.winner.or(rested.map(|(_, key)| key));
+    let (key, how) = match (check, winner) {
         (Some((key, guard)), _) => (key, How::Check(guard)),
         (None, Some(key)) => (key, How::Free),
         (None, None) if free == 0 => (soonest?.1, How::DueSoonest),
@@ -130,6 +145,85 @@ pub fn stay<'a>(
     })
 }
 
+/// Where weights come from.
+#[derive(Clone, Copy)]
+enum Health<'a> {
+    /// Configured.
+    Static,
+    /// Measured, where anything was.
+    Measured(&'a ModelId, &'a [RouteHealth]),
+}
+
+/// What a key brings to the draw.
+enum Weight {
+    Some(f64),
+    /// None, since then.
+    Failed(Mono),
+}
+
+impl<'a> Health<'a> {
+    fn of(provider: &'a ProviderView, model: &'a ModelId, measured: bool) -> Self {
+        if measured {
+            let health = provider.health.get(model);
+            Self::Measured(model, health.map_or(&[], |health| &health.routes))
+        } else {
+            Self::Static
+        }
+    }
+
+    /// A key that is configured with weight 0 is a spare: it has none by measurement either. One whose
+    /// token limit is dry brings less.
+    fn weight(self, index: usize, key: &KeyView, now: Mono) -> Weight {
+        let (model, routes) = match self {
+            Self::Static => return Weight::Some(key.spec.weight),
+            Self::Measured(model, routes) => (model, routes),
+        };
+        let route = routes.get(index).unwrap_or(&RouteHealth::UNMEASURED);
+        match route.state {
+            State::Failed => Weight::Failed(route.since),
+            State::Healthy | State::Degraded | State::Recovering if key.spec.weight > 0.0 => {
+                Weight::Some(route.weight * key.tpm_factor(model, now))
+            }
+            State::Healthy | State::Degraded | State::Recovering => Weight::Some(0.0),
+        }
+    }
+}
+
+/// The share of the provider's requests for a model that each of its keys is to get, in their order:
+/// what [`pick`] comes to while no check is due and nothing is tried twice. All 0 where no key is free.
+#[must_use]
+pub fn shares(view: &View, provider: &ProviderView, model: &ModelId, now: Mono) -> Vec<f64> {
+    let health = Health::of(provider, model, view.picks_by_health());
+    let weights: Vec<Option<Weight>> = (provider.keys.iter().enumerate())
+        .map(|(index, key)| {
+            let serves = key.spec.serves(model.as_str());
+            let free = !view.adaptive || key.holds.standing(model, now) == Standing::Free;
+            (serves && free).then(|| health.weight(index, key, now))
+        })
+        .collect();
+    let drawn = |weight: &Option<Weight>| match weight {
+        Some(Weight::Some(weight)) => Some(*weight),
+        Some(Weight::Failed(_)) | None => None,
+    };
+    let total: f64 = weights.iter().filter_map(drawn).sum();
+    let spares = weights.iter().filter_map(drawn).count();
+    let resting = weights.iter().enumerate().filter_map(|(index, weight)| {
+        let Some(Weight::Failed(since)) = weight else {
+            return None;
+        };
+        Some((*since, index))
+    });
+    let rested = resting.min().map(|(_, index)| index);
+    let share = |(index, weight): (usize, &Option<Weight>)| match drawn(weight) {
+        Some(weight) if total > 0.0 => weight / total,
+        #[expect(clippy::cast_precision_loss, reason = "keys are few")]
+        Some(_) => 1.0 / spares as f64,
+        None if spares == 0 && rested == Some(index) => 1.0,
+        None => 0.0,
+    };
+    weights.iter().enumerate().map(share).collect()
+}
+
 /// A draw by weight over keys that come one after another. Keys of weight 0 count only among
 /// themselves.
 #[derive(Default)]
@@ -140,8 +234,7 @@ struct Lot<'a> {
 }
 
 impl<'a> Lot<'a> {
-    fn enter<R: RngCore>(&mut self, key: &'a Arc<KeyView>, rng: &mut R) {
-        let weight = key.spec.weight;
+    fn enter<R: RngCore>(&mut self, key: &'a Arc<KeyView>, weight: f64, rng: &mut R) {
         if weight > 0.0 {
             self.total += weight;
             // The first of all needs no draw.

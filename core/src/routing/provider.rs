@@ -156,6 +156,14 @@ impl View {
                 State::Failed => out += 1,
             }
         }
+        if provider.keyless {
+            let route = health.and_then(|health| health.routes.first());
+            return Direction {
+                state: route.map_or(State::Healthy, |route| route.state),
+                score: health.map_or(1.0, |health| health.score),
+                due: None,
+            };
+        }
         let state = if serving == 0 || out + recovering + degraded == 0 {
             State::Healthy
         } else if out == serving {

@@ -144,6 +144,12 @@ impl KeyView {
 }
 
 impl View {
+    /// Whether keys are picked by measured health; else by configured weight.
+    #[must_use]
+    pub fn picks_by_health(&self) -> bool {
+        self.adaptive && self.settings.route_selection_enabled
+    }
+
     /// The view with one key's holds replaced; unchanged where the key is not configured.
     #[must_use]
     pub fn with_holds(&self, provider: &ProviderId, key: &KeyId, holds: KeyHolds) -> Self {

@@ -111,7 +111,7 @@ impl Rotation {
         {
             return Some(with_key(leg, key, view.adaptive, now));
         }
-        let first = self.pick(leg, provider, view.adaptive, now, rng);
+        let first = self.pick(leg, provider, view, now, rng);
         let picked = match first {
             Some(picked) => picked,
             None if self.used.is_empty() => {
@@ -120,7 +120,7 @@ impl Rotation {
             }
             None => {
                 self.used.clear();
-                let again = self.pick(leg, provider, view.adaptive, now, rng);
+                let again = self.pick(leg, provider, view, now, rng);
                 self.ran_dry = again.is_none();
                 again?
             }
@@ -132,13 +132,14 @@ impl Rotation {
         &self,
         leg: &Leg,
         provider: &'a ProviderView,
-        holds: bool,
+        view: &View,
         now: Mono,
         rng: &mut R,
     ) -> Option<Pick<'a>> {
         let wanted = Wanted {
             model: &leg.model,
-            holds,
+            holds: view.adaptive,
+            health: view.picks_by_health(),
             dead: &self.dead,
             used: &self.used,
         };

@@ -1,9 +1,12 @@
 //! Which key is picked: weights, holds, checks, and what the request is done with.
 
+use std::collections::BTreeMap;
+
 use proptest::prelude::*;
 
-use super::super::fixture::{MODEL, key, model, provider, rng};
+use super::super::fixture::{MODEL, key, model, provider, rng, view};
 use super::*;
+use crate::health::ModelHealth;
 use crate::routing::ModelRule;
 
 const NOW: Mono = Mono(1_000);
@@ -12,6 +15,7 @@ fn wanted<'a>(model: &'a ModelId, dead: &'a [KeyId], used: &'a [KeyId]) -> Wante
     Wanted {
         model,
         holds: true,
+        health: false,
         dead,
         used,
     }
@@ -201,6 +205,157 @@ fn a_retry_stays_with_its_key_while_no_hold_covers_it() {
     assert!(!stays("b", true), "a due key needs its check");
     assert!(stays("b", false));
     assert!(!stays("gone", true));
+}
+
+/// A provider of keys a, b, c … with these measured states and weights.
+fn measured(routes: &[(State, f64)]) -> ProviderView {
+    let names = ["a", "b", "c", "d"];
+    let mut measured = provider("p", names[..routes.len()].iter().map(|id| key(id)));
+    let routes = routes
+        .iter()
+        .enumerate()
+        .map(|(at, (state, weight))| RouteHealth {
+            state: *state,
+            weight: *weight,
+            tried: true,
+            // The later ones have failed for longer.
+            since: Mono(900 - at as u64),
+        });
+    let health = ModelHealth {
+        routes: routes.collect(),
+        ..ModelHealth::default()
+    };
+    measured.health = Arc::new([(model(), health)].into());
+    measured
+}
+
+fn by_health<'a>(model: &'a ModelId, dead: &'a [KeyId]) -> Wanted<'a> {
+    Wanted {
+        health: true,
+        ..wanted(model, dead, &[])
+    }
+}
+
+/// How often each key is picked by health.
+fn drawn(provider: &ProviderView, dead: &[&str]) -> BTreeMap<String, u32> {
+    let (model, dead, mut rng) = (model(), ids(dead), rng(3));
+    let mut drawn = BTreeMap::new();
+    for _ in 0..10_000 {
+        if let Some(pick) = pick(provider, by_health(&model, &dead), NOW, &mut rng) {
+            *drawn.entry(pick.key.spec.id.to_string()).or_default() += 1;
+        }
+    }
+    drawn
+}
+
+const HEALTHY: (State, f64) = (State::Healthy, 1_000.0);
+const FAILED: (State, f64) = (State::Failed, 0.0);
+
+#[test]
+fn healthier_keys_get_more_and_every_usable_one_gets_some() {
+    let three = measured(&[HEALTHY, (State::Degraded, 500.0), (State::Recovering, 10.0)]);
+    let drawn = drawn(&three, &[]);
+    assert!((6_300..6_900).contains(&drawn["a"]), "{drawn:?}");
+    assert!((3_000..3_600).contains(&drawn["b"]), "{drawn:?}");
+    assert!((30..120).contains(&drawn["c"]), "{drawn:?}");
+}
+
+#[test]
+fn configured_weights_do_not_count_beside_health_but_a_spare_stays_one() {
+    let weights = [9.0, 1.0, 0.0];
+    let keys = ["a", "b", "c"].into_iter().zip(weights);
+    let keys = keys.map(|(id, weight)| key(id).with(|spec| spec.weight = weight));
+    let unmeasured = provider("p", keys);
+    let found = drawn(&unmeasured, &[]);
+    assert!((4_700..5_300).contains(&found["a"]), "{found:?}");
+    assert_eq!(found.get("c"), None);
+    assert_eq!(drawn(&unmeasured, &["a", "b"])["c"], 10_000);
+}
+
+#[test]
+fn a_key_whose_token_limit_is_dry_gets_less_until_it_refills() {
+    let mut two = measured(&[HEALTHY, HEALTHY]);
+    let mut dry = KeyView::clone(&two.keys[0]);
+    dry.dry = Arc::new([(model(), NOW.plus_ms(1))].into());
+    two.keys[0] = Arc::new(dry);
+    let (model, mut rng) = (model(), rng(3));
+    let mut drawn = |now| {
+        let picks = (0..2_000).map(|_| pick(&two, by_health(&model, &[]), now, &mut rng).unwrap());
+        picks
+            .filter(|pick| pick.key.spec.id.as_str() == "a")
+            .count()
+    };
+    let (dry, full) = (drawn(NOW), drawn(NOW.plus_ms(1)));
+    assert!((900..1_100).contains(&full), "{full}");
+    assert!(dry > 0 && dry < full / 2, "{dry}");
+}
+
+#[test]
+fn a_failed_key_is_the_last_resort_and_the_longest_rested_first() {
+    let four = measured(&[FAILED, HEALTHY, FAILED, HEALTHY]);
+    assert!(drawn(&four, &[]).keys().eq(["b", "d"]));
+    assert!(drawn(&four, &["b", "d"]).keys().eq(["c"]));
+    assert!(drawn(&four, &["b", "c", "d"]).keys().eq(["a"]));
+    assert!(drawn(&four, &["a", "b", "c", "d"]).is_empty());
+}
+
+#[test]
+fn a_failed_key_is_preferred_to_a_held_one() {
+    let mut two = measured(&[FAILED, HEALTHY]);
+    two.keys[1] = Arc::new(key("b").held(9_000));
+    assert!(drawn(&two, &[]).keys().eq(["a"]));
+    assert!(
+        drawn(&two, &["a"]).is_empty(),
+        "held keys are not for a request's own failures"
+    );
+}
+
+#[test]
+fn without_key_selection_health_does_not_count() {
+    let two = measured(&[FAILED, HEALTHY]);
+    let found = shares(&two, 10_000);
+    assert!((found[0] - 0.5).abs() < 0.02, "{found:?}");
+}
+
+proptest! {
+    /// What is told of shares is what is drawn.
+    #[test]
+    fn shares_are_what_picking_comes_to(
+        keys in prop::collection::vec((0..5u8, 1..1_000u32, any::<bool>()), 1..4),
+        adaptive in any::<bool>(),
+        by_health in any::<bool>(),
+    ) {
+        let state = |kind: u8| if kind == 0 { State::Failed } else { State::Healthy };
+        let routes: Vec<_> = keys.iter().map(|(kind, weight, _)| (state(*kind), f64::from(*weight))).collect();
+        let mut provider = measured(&routes);
+        for (slot, (kind, _, held)) in provider.keys.iter_mut().zip(&keys) {
+            let plain = KeyView::clone(slot).with(|spec| spec.weight = f64::from(*kind / 2));
+            *slot = Arc::new(if *held { plain.held(9_000) } else { plain });
+        }
+        let mut view = view([provider.clone()]).set(|settings| settings.route_selection_enabled = by_health);
+        view.adaptive = adaptive;
+        let told = super::shares(&view, &provider, &model(), NOW);
+        let model = model();
+        let wanted = Wanted {
+            model: &model,
+            holds: adaptive,
+            health: view.picks_by_health(),
+            dead: &[],
+            used: &[],
+        };
+        let mut rng = rng(9);
+        let mut counts = vec![0_u32; told.len()];
+        for _ in 0..2_000 {
+            let pick = pick(&provider, wanted, NOW, &mut rng).unwrap();
+            if matches!(pick.how, How::Free) {
+                let at = provider.keys.iter().position(|key| key.spec.id == pick.key.spec.id);
+                counts[at.unwrap()] += 1;
+            }
+        }
+        for (told, count) in told.iter().zip(counts) {
+            prop_assert!((told - f64::from(count) / 2_000.0).abs() < 0.06, "{told} {count}");
+        }
+    }
 }
 
 proptest! {
