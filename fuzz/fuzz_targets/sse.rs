@@ -9,7 +9,7 @@ use sse::{Event, SseReader};
 
 // The file itself: the gateway around it would have to be built for every run.
 #[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../src/pipeline/sse.rs"]
+#[path = "../../src/protocols/sse.rs"]
 mod sse;
 
 fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<Event> {

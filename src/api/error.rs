@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use holdline_core::failure::FailureClass;
 
+use crate::protocols::Protocol;
 use crate::server::Body;
 
 /// What a caller is told when a request is not served.
@@ -51,7 +52,7 @@ pub struct ErrorExtra {
     /// As the provider was asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_model_used: Option<String>,
-    /// `chat_completion` or `chat_completion_stream`.
+    /// `chat_completion`, `chat_completion_stream`, `embedding` …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_type: Option<&'static str>,
     /// What it means.
@@ -145,10 +146,17 @@ impl ApiError {
         serde_json::to_vec(self).expect("it holds only strings and numbers")
     }
 
-    /// As an answer. A stated wait also stands in `Retry-After` where clients look for it.
+    /// As an answer in the gateway's own shape, which OpenAI's clients read.
     #[must_use]
     pub fn into_response(self) -> Response<Body> {
-        let mut response = Response::new(Body::from(self.to_json()));
+        self.into_response_in(Protocol::Chat)
+    }
+
+    /// As an answer for clients of this protocol. A stated wait also stands in `Retry-After` where they
+    /// look for it.
+    #[must_use]
+    pub fn into_response_in(self, protocol: Protocol) -> Response<Body> {
+        let mut response = Response::new(Body::from(protocol.spoken().error(&self)));
         *response.status_mut() =
             StatusCode::from_u16(self.status_code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();

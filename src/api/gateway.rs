@@ -14,9 +14,10 @@ use hyper::service::Service;
 use tower_service::Service as _;
 
 use super::error::ApiError;
-use super::{models, paths};
+use super::{models, paths, routes};
 use crate::node::Node;
 use crate::pipeline::Pipeline;
+use crate::protocols::Protocol;
 use crate::server::Body;
 
 /// Serves everything that a node serves over HTTP.
@@ -47,18 +48,22 @@ impl Gateway {
             return two_hosts();
         }
         let path = request.uri().path();
+        if let Some(route) = routes::find(path) {
+            return match *request.method() {
+                Method::POST => parts.pipeline.infer(request, route).await,
+                _ => wrong_method("POST", route.protocol),
+            };
+        }
         match (path, request.method()) {
-            (paths::CHAT_COMPLETIONS, &Method::POST) => parts.pipeline.chat(request).await,
-            (paths::CHAT_COMPLETIONS, _) => wrong_method("POST"),
             (paths::MODELS, &Method::GET) => {
                 models::list(&parts.node.live().catalog, request.uri().query())
             }
-            (paths::MODELS, _) => wrong_method("GET"),
+            (paths::MODELS, _) => wrong_method("GET", Protocol::Chat),
             ("/", &Method::GET | &Method::HEAD) => root(),
-            ("/", _) => wrong_method("GET, HEAD"),
+            ("/", _) => wrong_method("GET, HEAD", Protocol::Chat),
             (paths::HEALTH | paths::READY | paths::METRICS, _) => parts.routed(request).await,
             _ if path.starts_with(paths::ADMIN_PREFIX) => parts.routed(request).await,
-            _ => ApiError::not_found(path).into_response(),
+            _ => ApiError::not_found(path).into_response_in(routes::dialect(path)),
         }
     }
 }
@@ -87,8 +92,8 @@ fn two_hosts() -> Response<Body> {
     response
 }
 
-fn wrong_method(allowed: &'static str) -> Response<Body> {
-    let mut response = ApiError::wrong_method(allowed).into_response();
+fn wrong_method(allowed: &'static str, protocol: Protocol) -> Response<Body> {
+    let mut response = ApiError::wrong_method(allowed).into_response_in(protocol);
     response
         .headers_mut()
         .insert(ALLOW, HeaderValue::from_static(allowed));

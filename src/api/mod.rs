@@ -8,6 +8,7 @@ pub mod health;
 pub mod metrics;
 pub mod models;
 pub mod paths;
+pub mod routes;
 
 pub use admin::router;
 pub use gateway::Gateway;

@@ -1,14 +1,17 @@
 //! The providers that are known by name: what each speaks and where it lives.
 
-use super::catalog::Dialect;
+use crate::protocols::Protocol;
+use crate::providers::Kind;
 
 /// One provider that needs no `custom_provider_config`.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
     /// The name in config.json.
     pub name: &'static str,
-    /// What it speaks.
-    pub dialect: Dialect,
+    /// How it is called.
+    pub kind: Kind,
+    /// What it speaks. What a client asks in another protocol is converted to the first.
+    pub speaks: &'static [Protocol],
     /// Used where `network_config.base_url` is absent; none where only the operator can know it.
     pub base_url: Option<&'static str>,
     /// Chat completions, behind the base URL.
@@ -20,6 +23,9 @@ pub struct Builtin {
 /// Chat completions of most providers.
 pub const CHAT_PATH: &str = "/v1/chat/completions";
 
+/// Chat and what stands beside it at most providers.
+const LIKE_OPENAI: &[Protocol] = &[Protocol::Chat, Protocol::Completions, Protocol::Embeddings];
+
 /// The built-in provider of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Builtin> {
@@ -29,7 +35,8 @@ pub fn find(name: &str) -> Option<&'static Builtin> {
 const fn openai(name: &'static str, base_url: &'static str) -> Builtin {
     Builtin {
         name,
-        dialect: Dialect::OpenAi,
+        kind: Kind::OpenAi,
+        speaks: LIKE_OPENAI,
         base_url: Some(base_url),
         chat_path: CHAT_PATH,
         value_optional: false,
@@ -40,7 +47,8 @@ const fn openai(name: &'static str, base_url: &'static str) -> Builtin {
 const fn self_hosted(name: &'static str, base_url: Option<&'static str>) -> Builtin {
     Builtin {
         name,
-        dialect: Dialect::OpenAi,
+        kind: Kind::OpenAi,
+        speaks: LIKE_OPENAI,
         base_url,
         chat_path: CHAT_PATH,
         value_optional: true,
@@ -51,7 +59,8 @@ const fn self_hosted(name: &'static str, base_url: Option<&'static str>) -> Buil
 const fn other(name: &'static str, base_url: &'static str) -> Builtin {
     Builtin {
         name,
-        dialect: Dialect::Other,
+        kind: Kind::Unspoken,
+        speaks: &[],
         base_url: Some(base_url),
         chat_path: CHAT_PATH,
         value_optional: true,
@@ -87,8 +96,17 @@ pub const ALL: &[Builtin] = &[
     self_hosted("ollama", Some("http://localhost:11434")),
     self_hosted("sgl", None),
     self_hosted("vllm", None),
-    other("anthropic", "https://api.anthropic.com"),
-    other("azure", "https://openai.azure.com"),
+    Builtin {
+        kind: Kind::Anthropic,
+        speaks: &[Protocol::Messages],
+        ..openai("anthropic", "https://api.anthropic.com")
+    },
+    // At each key's own endpoint.
+    Builtin {
+        kind: Kind::Azure,
+        speaks: LIKE_OPENAI,
+        ..self_hosted("azure", None)
+    },
     other("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),
     other("bedrock_mantle", "https://bedrock-mantle.us-east-1.api.aws"),
     other("cohere", "https://api.cohere.com"),

@@ -18,6 +18,9 @@ use super::provider::{self, ProviderConfig};
 use super::reader::{Env, Finding, Reader};
 use super::secret::Secret;
 use super::sections::ClientRules;
+use super::vendor::{Alias, Vendor};
+use crate::protocols::{Operation, Protocol};
+use crate::providers::Kind;
 
 /// The document that keeps the adaptive settings.
 pub const SETTINGS_DOCUMENT: &str = "settings";
@@ -50,8 +53,10 @@ pub struct Catalog {
 pub struct Provider {
     /// Its name.
     pub id: ProviderId,
-    /// What it speaks.
-    pub dialect: Dialect,
+    /// How it is called.
+    pub kind: Kind,
+    /// What it speaks: what is asked in another protocol is converted to the first.
+    pub speaks: &'static [Protocol],
     /// `scheme://host[:port][/path]`, without a trailing slash.
     pub base_url: http::Uri,
     /// Chat completions behind the base URL, with its leading slash: `/v1/chat/completions`.
@@ -76,18 +81,39 @@ pub struct Key {
     pub spec: Arc<KeySpec>,
     /// What the provider sees.
     pub value: Secret,
-    /// Where this key's calls go, if not to the provider's base URL (`vllm_key_config.url` …).
+    /// Where this key's calls go, if not to the provider's base URL (`azure_key_config.endpoint` …).
     pub base_url: Option<http::Uri>,
+    /// What only its provider's keys have.
+    pub vendor: Vendor,
+    /// What aliases say besides the provider's name for a model, by alias.
+    pub alias_details: BTreeMap<String, Alias>,
     pub(crate) written: Written,
 }
 
-/// What a provider speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// OpenAI's chat completions, as most speak it.
-    OpenAi,
-    /// Known by name, but its own protocol is not spoken yet: requests to it get a clear 501.
-    Other,
+impl Provider {
+    /// What this provider is spoken to in when a client asks in `protocol`; none where that cannot be
+    /// converted to anything it speaks.
+    #[must_use]
+    pub fn protocol_for(&self, protocol: Protocol, operation: Operation) -> Option<Protocol> {
+        if self.speaks.contains(&protocol) {
+            return Some(protocol);
+        }
+        let first = self.speaks.first().copied();
+        first.filter(|first| operation == Operation::Answer && protocol.talks() && first.talks())
+    }
+
+    /// The built-in provider that it is, or is like; its own name where there is none.
+    #[must_use]
+    pub fn like(&self) -> &str {
+        self.base.map_or(self.id.as_str(), |base| base.name)
+    }
+}
+
+impl Key {
+    /// Every secret of it that a provider could repeat in its words.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        std::iter::once(&self.value).chain(self.vendor.secrets())
+    }
 }
 
 /// `network_config`. Real times, never scaled.
@@ -226,7 +252,8 @@ impl Catalog {
     fn insert(&mut self, provider: &ProviderConfig, keys: Vec<Arc<Key>>) {
         let provider = Provider {
             id: provider.id.clone(),
-            dialect: provider.dialect,
+            kind: provider.kind,
+            speaks: provider.speaks,
             base_url: provider.base_url.clone(),
             chat_path: provider.chat_path.clone(),
             keys,
@@ -320,6 +347,8 @@ fn finished(key: &KeyConfig, provider: &ProviderId, documents: &Documents) -> Ar
         }),
         value: key.value.clone(),
         base_url: key.base_url.clone(),
+        vendor: key.vendor.clone(),
+        alias_details: key.alias_details.clone(),
         written: key.written.clone(),
     })
 }

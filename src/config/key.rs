@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::builtin::Builtin;
 use super::defaults;
-use super::network::base_url;
 use super::reader::{Object, Reader};
 use super::secret::Secret;
+use super::vendor::{self, Alias, Vendor};
 
 /// JSON as it was written, secrets included: kept for the admin API, never shown as it is.
 #[derive(Clone, PartialEq)]
@@ -36,6 +36,9 @@ pub(crate) struct KeyConfig {
     pub models: ModelRule,
     pub blocked: BTreeSet<String>,
     pub aliases: BTreeMap<String, String>,
+    /// What aliases say besides the provider's name for a model.
+    pub alias_details: BTreeMap<String, Alias>,
+    pub vendor: Vendor,
     pub base_url: Option<Uri>,
     /// Aliases and vendor blocks with references resolved, in one canonical text: part of the fingerprint.
     pub identity: Secret,
@@ -111,7 +114,9 @@ pub(crate) fn read(
             .unwrap_or_default()
             .into_iter()
             .collect(),
-        base_url: key_url(&key),
+        base_url: vendor::key_url(&key, &blocks),
+        vendor: vendor::read(&key, &blocks),
+        alias_details: alias_details(&key, &aliases),
         identity: Secret::from(canonical(&json!({"aliases": aliases, "blocks": blocks}))),
         aliases: aliases
             .into_iter()
@@ -258,15 +263,18 @@ fn vendor_blocks(key: &Object<'_, '_>) -> Map<String, Value> {
     blocks
 }
 
-/// The address of this key's own server, where a vendor block names one.
-fn key_url(key: &Object<'_, '_>) -> Option<Uri> {
-    ["vllm_key_config", "ollama_key_config", "sgl_key_config"]
-        .into_iter()
-        .find_map(|name| {
-            let block = key.object(name)?;
-            // Self-hosted servers live on private networks by nature.
-            base_url(&block, "url", block.text("url")?, true)
-        })
+/// What aliases say besides a name, where they say anything.
+fn alias_details(
+    key: &Object<'_, '_>,
+    aliases: &BTreeMap<String, Value>,
+) -> BTreeMap<String, Alias> {
+    let Some(block) = key.object("aliases") else {
+        return BTreeMap::new();
+    };
+    let objects = aliases.iter().filter(|(_, target)| target.is_object());
+    objects
+        .map(|(name, target)| (name.clone(), vendor::alias(&block, name, target)))
+        .collect()
 }
 
 /// JSON with the keys of every object sorted, so that equal content is equal text.

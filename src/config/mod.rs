@@ -15,9 +15,10 @@ pub(crate) mod provider;
 pub mod reader;
 pub mod secret;
 pub mod sections;
+pub mod vendor;
 
 pub use adaptive::SettingsPatch;
-pub use catalog::{Catalog, Dialect, Key, Network, Provider, settings};
+pub use catalog::{Catalog, Key, Network, Provider, settings};
 pub use file::{Config, ConfigErrors, Loaded};
 pub use reader::Finding;
 pub use secret::Secret;

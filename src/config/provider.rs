@@ -5,11 +5,12 @@ use http::Uri;
 use serde_json::Value;
 
 use super::builtin::{self, Builtin};
-use super::catalog::Dialect;
 use super::defaults;
 use super::key::{self, EmptyList, KeyConfig, Written};
 use super::network::{self, NetworkConfig};
 use super::reader::{Object, Reader};
+use crate::protocols::Protocol;
+use crate::providers::Kind;
 
 /// A provider, read and checked.
 #[derive(Clone, Debug)]
@@ -17,7 +18,8 @@ pub(crate) struct ProviderConfig {
     pub id: ProviderId,
     /// The built-in provider that it is, or whose protocol it speaks.
     pub base: Option<&'static Builtin>,
-    pub dialect: Dialect,
+    pub kind: Kind,
+    pub speaks: &'static [Protocol],
     pub base_url: Uri,
     pub chat_path: String,
     pub keyless: bool,
@@ -69,6 +71,20 @@ pub(crate) fn read(
         let path = format!("{}.base_url", block.at("network_config"));
         reader.error(path, "is missing: where is this provider?");
     }
+    if base.is_some_and(|base| base.kind == Kind::Azure) && network.base_url.is_none() {
+        for (key, n) in keys
+            .iter()
+            .zip(0..)
+            .filter(|(key, _)| key.base_url.is_none())
+        {
+            let path = format!("{}[{n}].azure_key_config.endpoint", block.at("keys"));
+            let name = &key.name;
+            reader.error(
+                path,
+                format!("is missing: where is the resource of {name:?}?"),
+            );
+        }
+    }
     block.accept(&[
         "provider",
         "name",
@@ -92,7 +108,8 @@ pub(crate) fn read(
     Some(ProviderConfig {
         id: ProviderId::from(name),
         base,
-        dialect: base.map_or(Dialect::Other, |base| base.dialect),
+        kind: base.map_or(Kind::Unspoken, |base| base.kind),
+        speaks: base.map_or(&[], |base| base.speaks),
         base_url: base_url?,
         chat_path: custom_path.unwrap_or_else(|| default_path.to_owned()),
         keyless,

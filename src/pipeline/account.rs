@@ -57,7 +57,7 @@ pub(super) fn close(course: &mut Course, closing: &Closing) {
         course.arrived.elapsed(),
     );
     if let Some(usage) = course.usage {
-        metrics.tokens(usage.prompt_tokens, usage.completion_tokens);
+        metrics.tokens(usage.input, usage.output);
     }
     if course.node.config.client.enable_logging {
         let record = record(course, closing);

@@ -1,5 +1,6 @@
-//! Who asks for what: headers and body of a chat request, read and bounded before anything is decided.
+//! Who asks for what: headers and body of a request, read and bounded before anything is decided.
 
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -11,9 +12,12 @@ use hyper::body::{Body as HttpBody, Incoming};
 use holdline_core::ids::{KeyId, ModelId, ProviderId};
 use holdline_core::routing::{ModelRule, Pin, RequestFacts, Target};
 
-use super::edit::{ChatBody, EditError};
+use super::edit::{EditError, JsonBody};
 use crate::api::error::ApiError;
+use crate::api::routes::Route;
 use crate::config::{Catalog, Key, Secret, builtin};
+use crate::protocols::{Malformed, talk};
+use crate::providers::CLIENT_HEADERS;
 
 /// Longest `x-request-id` that is taken over.
 const MAX_ID: usize = 128;
@@ -47,11 +51,13 @@ const NEVER_EXTRA: [&str; 16] = [
     "x-api-key",
 ];
 
-/// A chat request, admitted.
+/// A request, admitted.
 #[derive(Debug)]
 pub(super) struct Inbound {
+    /// How it came: what its client speaks.
+    pub(super) route: Route,
     /// The body, to be edited.
-    pub(super) body: ChatBody,
+    pub(super) body: JsonBody,
     /// For planning.
     pub(super) facts: RequestFacts,
     /// The caller's own key.
@@ -60,6 +66,10 @@ pub(super) struct Inbound {
     pub(super) deadline: Option<Instant>,
     /// What the caller wants the provider to be told.
     pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
+    /// Those of the client's own that some provider knows.
+    pub(super) client_headers: HeaderMap,
+    /// The body read in full, for providers that speak something else: read once, when first needed.
+    talk: OnceLock<Result<talk::Request, Malformed>>,
 }
 
 /// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one. Fresh ones
@@ -76,6 +86,7 @@ pub(super) fn request_id(headers: &HeaderMap) -> String {
 impl Inbound {
     /// Reads the request, or says what to change about it.
     pub(super) async fn read(
+        route: Route,
         headers: &HeaderMap,
         body: Incoming,
         catalog: &Catalog,
@@ -89,26 +100,29 @@ impl Inbound {
             }
         }
         let bytes = read_body(body, catalog.client.max_body_bytes).await?;
-        Self::parse(headers, bytes, catalog, arrived)
+        Self::parse(route, headers, bytes, catalog, arrived)
     }
 
     /// As answers and records name it.
     pub(super) const fn request_type(&self) -> &'static str {
-        if self.body.stream {
-            "chat_completion_stream"
-        } else {
-            "chat_completion"
-        }
+        self.route.request_type(self.body.stream)
     }
 
     fn parse(
+        route: Route,
         headers: &HeaderMap,
         bytes: Bytes,
         catalog: &Catalog,
         arrived: Instant,
     ) -> Result<Self, ApiError> {
-        let body = ChatBody::parse(bytes).map_err(refused_body)?;
+        let edits = route.protocol.spoken().edits();
+        let mut body = JsonBody::parse(bytes, edits).map_err(refused_body)?;
+        body.stream |= route.stream;
+        if let Some(model) = &route.model {
+            body.model.clone_from(model);
+        }
         let target = split(&body.model, catalog);
+        let target = of_family(target, &route, catalog);
         if target.model.as_str().trim().is_empty() {
             return Err(bad(
                 "`model` names a provider but no model: send \"provider/model\"",
@@ -118,6 +132,7 @@ impl Inbound {
         let fallbacks = fallbacks.filter(|t| !t.model.as_str().is_empty()).collect();
         let direct_key = direct_key(headers, catalog, &target)?;
         Ok(Self {
+            route,
             facts: RequestFacts {
                 target,
                 fallbacks,
@@ -127,8 +142,16 @@ impl Inbound {
             direct_key,
             deadline: deadline(headers, arrived)?,
             extra_headers: extra_headers(headers),
+            client_headers: client_headers(headers),
             body,
+            talk: OnceLock::new(),
         })
+    }
+
+    /// What is asked, in no protocol's words.
+    pub(super) fn talk(&self) -> Result<&talk::Request, &Malformed> {
+        let read = || self.route.protocol.spoken().read_request(&self.body.bytes);
+        self.talk.get_or_init(read).as_ref()
     }
 }
 
@@ -238,6 +261,21 @@ fn split(name: &str, catalog: &Catalog) -> Target {
     }
 }
 
+/// A bare model on a vendor's own route is asked of that vendor, if it is configured and a key of it
+/// serves the model.
+fn of_family(target: Target, route: &Route, catalog: &Catalog) -> Target {
+    let family = route.family.filter(|_| target.provider.is_none());
+    let provider = family.and_then(|name| catalog.providers.get(name));
+    let serving = provider.filter(|provider| {
+        let mut keys = provider.keys.iter();
+        provider.keyless || keys.any(|key| key.spec.serves(target.model.as_str()))
+    });
+    Target {
+        provider: serving.map(|p| p.id.clone()).or(target.provider),
+        ..target
+    }
+}
+
 /// Whether the text before the first slash names a provider. That of a provider which is not
 /// configured does, unless some key lists the whole name as a model: asking everybody who serves any
 /// model would get keys refused for it.
@@ -321,6 +359,16 @@ fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, Ap
             "x-bf-request-timeout-ms must be a whole number of milliseconds above 0",
         )),
     }
+}
+
+fn client_headers(headers: &HeaderMap) -> HeaderMap {
+    let mut known = HeaderMap::new();
+    for name in CLIENT_HEADERS {
+        for value in headers.get_all(name) {
+            known.append(name, value.clone());
+        }
+    }
+    known
 }
 
 fn extra_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {

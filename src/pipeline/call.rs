@@ -4,20 +4,23 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, InvalidHeaderValue, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use memchr::memmem;
 use tokio::time::Instant;
 
+use super::convert;
 use super::course::{Course, Flight};
 use super::decode::Decoder;
 use super::failed::{Failed, Judge, Late};
 use super::opening::{self, Opened};
+use super::outgoing::Outgoing;
+use super::tokens::Tokens;
 use super::upstream::Upstream;
-use crate::config::{Dialect, Secret};
-use crate::providers::openai;
+use crate::protocols::Protocol;
+use crate::protocols::talk::Usage;
 
 /// The largest answer that is taken from a provider.
 const MAX_ANSWER_BYTES: usize = 128 << 20;
@@ -27,8 +30,14 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// A served attempt.
 pub(super) enum Reply {
-    /// As a whole.
-    Whole { headers: HeaderMap, body: Bytes },
+    /// As a whole, in the client's protocol.
+    Whole {
+        headers: HeaderMap,
+        body: Bytes,
+        usage: Option<Usage>,
+        /// Of the request, what could not be said.
+        dropped: Vec<String>,
+    },
     /// A stream whose first real output is here.
     Stream(Box<Opened>),
 }
@@ -54,90 +63,62 @@ impl Limit {
 }
 
 /// Makes the attempt that was launched last.
-pub(super) async fn call(course: &Course, upstream: &Upstream) -> Result<Reply, Failed> {
+pub(super) async fn call(
+    course: &Course,
+    upstream: &Upstream,
+    tokens: &Tokens,
+) -> Result<Reply, Failed> {
     let flight = course.flight.as_ref().expect("a call follows a launch");
-    if flight.provider.dialect == Dialect::Other {
-        return Err(Failed::not_spoken(flight.provider.id.as_str()));
-    }
     let network = &flight.provider.network;
-    let judge = Judge::of(course, flight);
-    let request = request(course, flight, &judge)?;
+    let mut judge = Judge::of(course, flight);
+    let mut outgoing = Outgoing::build(course, flight)?;
+    let dropped = std::mem::take(&mut outgoing.dropped);
+    let protocol = outgoing.call.protocol;
     let start = Instant::now();
     let limit = Limit {
         providers: start + network.request_timeout,
         label: "request_timed_out",
         callers: course.inbound.deadline.map(Instant::from_std),
     };
+    let late = |late| Failed::late(late, network.request_timeout);
+    let request = outgoing.finish(course, &mut judge, tokens, upstream);
+    let request = limit.race(request).await.map_err(late)??;
     let response = limit
-        .race(upstream.send(network, request))
+        .race(upstream.send(network, request.map(Full::new)))
         .await
-        .map_err(|late| Failed::late(late, network.request_timeout))?
+        .map_err(late)?
         .map_err(|error| Failed::transport(&error))?;
     if !response.status().is_success() {
         return Err(refused(response, limit, &judge).await);
     }
     flight.note_limits(&course.node, response.headers());
     if course.inbound.body.stream && is_event_stream(response.headers()) {
-        let opened = opening::open(flight, response, limit, start, judge).await?;
+        let mut opened = opening::open(flight, response, limit, start, judge, protocol).await?;
+        opened.dropped = dropped;
         return Ok(Reply::Stream(Box::new(opened)));
     }
-    whole(flight, response, limit, &judge).await
+    let (headers, body) = whole(flight, response, limit, &judge).await?;
+    let (body, usage) = answer(course, protocol, body)?;
+    Ok(Reply::Whole {
+        headers,
+        body,
+        usage,
+        dropped,
+    })
 }
 
-fn request(
+/// The answer as the client reads it, and what it cost.
+fn answer(
     course: &Course,
-    flight: &Flight,
-    judge: &Judge,
-) -> Result<Request<Full<Bytes>>, Failed> {
-    let base = flight
-        .key
-        .as_ref()
-        .and_then(|k| k.base_url.as_ref())
-        .unwrap_or(&flight.provider.base_url);
-    let uri = openai::endpoint(base, &flight.provider.chat_path)
-        .map_err(|_| Failed::misconfigured("the provider's base URL has no host"))?;
-    let body = course.inbound.body.for_upstream(flight.upstream_model());
-    let mut request = Request::new(Full::new(body));
-    *request.method_mut() = Method::POST;
-    *request.uri_mut() = uri;
-    *request.version_mut() = Version::HTTP_11;
-    let headers = request.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let accepted = if course.inbound.body.stream {
-        "text/event-stream"
-    } else {
-        "application/json"
-    };
-    headers.insert(ACCEPT, HeaderValue::from_static(accepted));
-    let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(product));
-    for (name, value) in &flight.provider.network.extra_headers {
-        headers.insert(name, value.clone());
+    protocol: Protocol,
+    body: Bytes,
+) -> Result<(Bytes, Option<Usage>), Failed> {
+    if protocol == course.inbound.route.protocol {
+        let usage = protocol.spoken().usage(&body);
+        return Ok((body, usage));
     }
-    for (name, value) in &course.inbound.extra_headers {
-        headers.insert(name, value.clone());
-    }
-    match authorization(judge.secret.as_ref()) {
-        Some(Ok(value)) => {
-            headers.insert(AUTHORIZATION, value);
-        }
-        Some(Err(_)) => {
-            return Err(Failed::misconfigured(
-                "the key's value cannot stand in a header",
-            ));
-        }
-        None => {}
-    }
-    Ok(request)
-}
-
-fn authorization(secret: Option<&Secret>) -> Option<Result<HeaderValue, InvalidHeaderValue>> {
-    let secret = secret.filter(|s| !s.expose().is_empty())?;
-    let value = HeaderValue::try_from(format!("Bearer {}", secret.expose()));
-    Some(value.map(|mut value| {
-        value.set_sensitive(true);
-        value
-    }))
+    let (body, usage) = convert::answer(course, protocol, &body)?;
+    Ok((body.into(), usage))
 }
 
 async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> Failed {
@@ -170,7 +151,7 @@ async fn whole(
     response: Response<Incoming>,
     limit: Limit,
     judge: &Judge,
-) -> Result<Reply, Failed> {
+) -> Result<(HeaderMap, Bytes), Failed> {
     let (head, body) = response.into_parts();
     let mut decoder = Decoder::of(&head.headers);
     let timeout = flight.provider.network.request_timeout;
@@ -194,10 +175,7 @@ async fn whole(
             "the provider's answer is no JSON object".to_owned(),
         ));
     }
-    Ok(Reply::Whole {
-        headers: answer_headers(&head.headers, judge),
-        body,
-    })
+    Ok((answer_headers(&head.headers, judge), body))
 }
 
 /// What becomes of a body of more bytes than these.
@@ -274,10 +252,9 @@ pub(super) fn answer_headers(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
         "x-api-key",
         "x-request-id",
     ];
-    let secret = judge.secret.as_ref().map(|s| s.expose().as_bytes());
     let is_clean = |value: &HeaderValue| {
-        let repeats = |s: &[u8]| !s.is_empty() && memmem::find(value.as_bytes(), s).is_some();
-        !secret.is_some_and(repeats)
+        let repeats = |s: &str| memmem::find(value.as_bytes(), s.as_bytes()).is_some();
+        !judge.sent().any(repeats)
     };
     let passing = headers
         .iter()

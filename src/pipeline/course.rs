@@ -23,7 +23,7 @@ use super::failed::{Failed, limits_in};
 use crate::api::error::{ErrorExtra, RoutingInfo};
 use crate::config::{Key, Provider};
 use crate::node::{Live, Node};
-use crate::providers::openai::Usage;
+use crate::protocols::talk::Usage;
 use crate::store::logs::StampedLine;
 
 /// A request under way.
@@ -39,6 +39,8 @@ pub(super) struct Course {
     /// The attempt that was made last.
     pub(super) flight: Option<Flight>,
     pub(super) usage: Option<Usage>,
+    /// Of the request, what the provider's protocol could not say.
+    pub(super) dropped: Vec<String>,
     /// Nothing is left to be told.
     ended: bool,
 }
@@ -83,6 +85,7 @@ impl Course {
             lines: Vec::new(),
             flight: None,
             usage: None,
+            dropped: Vec::new(),
             ended: false,
         }
     }

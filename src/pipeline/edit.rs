@@ -1,7 +1,7 @@
 //! Bodies are edited, not rebuilt: what the gateway needs is peeked at, what it changes is cut out.
 //!
-//! [`ChatBody::parse`] reads the top-level members `model`, `stream`, `stream_options` and `fallbacks`
-//! and remembers where they stand. [`ChatBody::for_upstream`] replaces the model's name, takes
+//! [`JsonBody::parse`] reads the top-level members that the protocol's [`Edits`] name, and `fallbacks`,
+//! and remembers where they stand. [`JsonBody::for_upstream`] replaces the model's name, takes
 //! `fallbacks` out and asks for a stream's usage. Every other byte goes up as it came: unknown fields,
 //! order, blanks, the text of numbers, escapes, members that stand twice.
 
@@ -14,6 +14,8 @@ use serde_json::value::RawValue;
 
 use members::{Field, Members};
 
+use crate::protocols::Edits;
+
 /// Brackets that may be open at once.
 const MAX_DEPTH: usize = 128;
 
@@ -23,10 +25,10 @@ const MAX_CUTS: usize = 64;
 /// Fallbacks of one request that are looked at.
 const MAX_FALLBACKS: usize = 64;
 
-/// A chat request, with what the gateway reads of it.
+/// A JSON request, with what the gateway reads of it.
 #[derive(Debug)]
-pub(crate) struct ChatBody {
-    /// As asked for: `provider/model` or a bare model.
+pub(crate) struct JsonBody {
+    /// As asked for: `provider/model` or a bare model. Empty where the protocol has it in the path.
     pub(crate) model: String,
     /// The answer is to be streamed.
     pub(crate) stream: bool,
@@ -34,7 +36,9 @@ pub(crate) struct ChatBody {
     pub(crate) include_usage: bool,
     /// `provider/model` each, in order; what cannot be read as one is left out.
     pub(crate) fallbacks: Vec<String>,
-    bytes: Bytes,
+    /// As it came.
+    pub(crate) bytes: Bytes,
+    edits: Edits,
     cuts: Vec<Cut>,
 }
 
@@ -57,7 +61,7 @@ enum Replacement {
 pub(crate) enum EditError {
     #[error("the body is not valid JSON: {0}")]
     NotJson(String),
-    #[error("the body must be a JSON object with `model` and `messages`")]
+    #[error("the body must be a JSON object")]
     NotAnObject,
     #[error("the body is nested too deeply: at most {MAX_DEPTH} levels are allowed")]
     TooDeep,
@@ -73,9 +77,9 @@ pub(crate) enum EditError {
     TooManyCuts,
 }
 
-impl ChatBody {
+impl JsonBody {
     /// Reads a body.
-    pub(crate) fn parse(bytes: Bytes) -> Result<Self, EditError> {
+    pub(crate) fn parse(bytes: Bytes, edits: Edits) -> Result<Self, EditError> {
         if is_too_deep(&bytes) {
             return Err(EditError::TooDeep);
         }
@@ -85,16 +89,17 @@ impl ChatBody {
             include_usage: false,
             fallbacks: Vec::new(),
             bytes: bytes.clone(),
+            edits,
             cuts: Vec::new(),
         };
         let read = body.read(&bytes)?;
-        if !read.has_model {
+        if edits.model && !read.has_model {
             return Err(EditError::NoModel);
         }
-        if body.model.trim().is_empty() {
+        if edits.model && body.model.trim().is_empty() {
             return Err(EditError::BadModel);
         }
-        if body.stream {
+        if body.stream && edits.ask_for_usage {
             body.ask_for_usage(&bytes, read.stream_options, read.end)?;
         }
         body.cuts.sort_by_key(|cut| cut.at.start);
@@ -167,13 +172,13 @@ impl ChatBody {
         read: &mut Read<'a>,
     ) -> Result<(), EditError> {
         match member.field {
-            Field::Model => {
+            Field::Model if self.edits.model => {
                 read.has_model = true;
                 self.model =
                     serde_json::from_str(member.raw.get()).map_err(|_| EditError::BadModel)?;
                 self.cut(member.value.clone(), Replacement::Model)
             }
-            Field::Stream => {
+            Field::Stream if self.edits.stream => {
                 self.stream = match member.raw.get() {
                     "true" => true,
                     "false" | "null" => false,
@@ -185,7 +190,11 @@ impl ChatBody {
                 read.stream_options = Some((member.raw, member.value.start));
                 Ok(())
             }
-            Field::Fallbacks | Field::IncludeUsage | Field::Other => Ok(()),
+            Field::Model
+            | Field::Stream
+            | Field::Fallbacks
+            | Field::IncludeUsage
+            | Field::Other => Ok(()),
         }
     }
 

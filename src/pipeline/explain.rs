@@ -12,7 +12,7 @@ use holdline_core::holds::ladder;
 use holdline_core::time::WallMs;
 use serde::Serialize;
 
-use super::sse::{SseReader, without_comments};
+use crate::protocols::sse::{SseReader, without_comments};
 
 /// An answer as somebody recorded it.
 #[derive(Clone, Debug, Default)]

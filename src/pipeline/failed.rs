@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use hyper_util::client::legacy;
+use memchr::memmem;
 
 use holdline_core::failure::{
     self, Classifier, Facts, FailureClass, Headers, Reason, stated_wait_ms,
@@ -22,6 +23,8 @@ use super::upstream::Forbidden;
 use crate::api::error::ErrorBody;
 use crate::config::Secret;
 use crate::node::Clock;
+use crate::protocols::json::holds_more_than_null;
+use crate::protocols::{Event, Protocol};
 
 /// Whose clock ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,8 +54,10 @@ pub(super) struct Failed {
 #[derive(Clone, Debug)]
 pub(super) struct Judge {
     provider: ProviderId,
-    /// What was sent.
+    /// The key's value, or the caller's own key.
     pub(super) secret: Option<Secret>,
+    /// What else may not come back: the key's other secrets, tokens.
+    others: Vec<Secret>,
     /// Those of the stream under way: a wait that stands there counts for an error in its events.
     stream_headers: HeaderMap,
     classifier: Arc<Classifier>,
@@ -61,18 +66,32 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn of(course: &Course, flight: &Flight) -> Self {
+        let key = flight.key.as_ref();
         let secret = if flight.attempt.direct_key {
             course.inbound.direct_key.clone()
         } else {
-            flight.key.as_ref().map(|k| k.value.clone())
+            key.map(|k| k.value.clone())
         };
+        let others = key.map(|k| k.vendor.secrets().cloned().collect());
         Self {
             provider: flight.attempt.provider.clone(),
             secret,
+            others: others.unwrap_or_default(),
             stream_headers: HeaderMap::new(),
             classifier: Arc::clone(&course.node.config.classifier),
             clock: course.node.clock,
         }
+    }
+
+    /// A token was sent too.
+    pub(super) fn also_sent(&mut self, token: &Secret) {
+        self.others.push(token.clone());
+    }
+
+    /// Everything that may not come back.
+    pub(super) fn sent(&self) -> impl Iterator<Item = &str> {
+        let all = self.secret.iter().chain(&self.others);
+        all.map(Secret::expose).filter(|text| !text.is_empty())
     }
 
     /// An answer with an error status.
@@ -83,11 +102,24 @@ impl Judge {
 
     /// The error in an event of a stream or in the body of a 200, if it is one.
     pub(super) fn error_in(&self, headers: &HeaderMap, data: &[u8]) -> Option<Failed> {
-        if !crate::providers::openai::may_be_error(data) {
+        if !may_be_error(data) {
             return None;
         }
         let facts = Facts::from_event(self.provider.as_str(), read_headers(headers), data)?;
         Some(self.judge(&facts, headers))
+    }
+
+    /// The failure that an event tells of, if it does.
+    pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
+        if !event.exception {
+            return self.error_in_stream(&event.data);
+        }
+        let headers = Headers {
+            exception_type: Some(event.kind()),
+            ..read_headers(&self.stream_headers)
+        };
+        let facts = Facts::from_event(self.provider.as_str(), headers, &event.data)?;
+        Some(self.judge(&facts, &self.stream_headers))
     }
 
     /// The same judge for the events of a stream with these headers.
@@ -108,7 +140,7 @@ impl Judge {
 
     fn judge(&self, facts: &Facts, headers: &HeaderMap) -> Failed {
         let verdict = self.classifier.classify(facts);
-        let sent: Vec<&str> = self.secret.iter().map(Secret::expose).collect();
+        let sent: Vec<&str> = self.sent().collect();
         let words = failure::words(facts, &sent);
         let stated_ms = stated_wait_ms(facts, self.clock.wall());
         let limits = limits_in(headers, self.clock.wall());
@@ -161,6 +193,11 @@ impl Judge {
 /// What an answer's headers say of token limits.
 pub(super) fn limits_in(headers: &HeaderMap, now: WallMs) -> Limits {
     Limits::read(|name| headers.get(name).and_then(|v| v.to_str().ok()), now)
+}
+
+/// Whether data may tell of an error: only then is it read as one.
+fn may_be_error(data: &[u8]) -> bool {
+    holds_more_than_null(data, b"\"error\"") || memmem::find(data, b"\"error\",").is_some()
 }
 
 fn read_headers(headers: &HeaderMap) -> Headers<'_> {
@@ -249,10 +286,11 @@ impl Failed {
         )
     }
 
-    /// The provider speaks a protocol that the gateway does not.
-    pub(super) fn not_spoken(provider: &str) -> Self {
+    /// Neither the client's protocol nor one that it converts to is spoken with the provider.
+    pub(super) fn not_spoken(provider: &str, protocol: Protocol) -> Self {
         let message = format!(
-            "the protocol of the provider \"{provider}\" is not spoken yet: use an OpenAI-compatible address as a custom provider"
+            "the provider \"{provider}\" is not asked in {}, nor in anything it converts to",
+            protocol.words()
         );
         Self::ours(
             FailureClass::Unknown,
@@ -261,6 +299,19 @@ impl Failed {
             Answer::Cancelled,
             message,
         )
+    }
+
+    /// The request says what the provider's protocol cannot: nothing was sent.
+    pub(super) fn unconvertible(param: &str, message: &str) -> Self {
+        let mut failed = Self::ours(
+            FailureClass::CallerFault,
+            400,
+            "invalid_request_error",
+            Answer::Cancelled,
+            message.to_owned(),
+        );
+        failed.error.param = Some(param.to_owned());
+        failed
     }
 
     fn ours(
@@ -297,4 +348,19 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
         last = cause;
     }
     last.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_looked_for() {
+        assert!(may_be_error(br#"{"error":{"message":"x"}}"#));
+        assert!(may_be_error(br#"{"type":"error","message":"x"}"#));
+        assert!(!may_be_error(br#"{"choices":[],"error":null}"#));
+        assert!(!may_be_error(
+            br#"{"choices":[{"delta":{"content":"\"error\""}}]}"#
+        ));
+    }
 }

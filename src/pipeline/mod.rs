@@ -6,19 +6,22 @@
 mod account;
 mod admit;
 mod call;
+mod convert;
 mod course;
 mod decode;
 mod edit;
 pub(crate) mod explain;
 mod failed;
 mod opening;
+mod outgoing;
 mod relay;
-mod sse;
+mod tokens;
 mod upstream;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -36,11 +39,12 @@ use call::Reply;
 use course::{Course, Next};
 use failed::{Failed, Late};
 use relay::Relay;
+use tokens::Tokens;
 use upstream::Upstream;
 
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
+use crate::api::routes::Route;
 use crate::node::Node;
-use crate::providers::openai;
 use crate::server::Body;
 
 /// Serves inference.
@@ -48,6 +52,7 @@ use crate::server::Body;
 pub struct Pipeline {
     node: Arc<Node>,
     upstream: Upstream,
+    tokens: Tokens,
 }
 
 impl Pipeline {
@@ -57,19 +62,22 @@ impl Pipeline {
         Self {
             node,
             upstream: Upstream::new(),
+            tokens: Tokens::default(),
         }
     }
 
-    /// `POST /v1/chat/completions`. Dropping the future is the caller leaving.
-    pub async fn chat(&self, request: Request<Incoming>) -> Response<Body> {
+    /// Any inference. Dropping the future is the caller leaving.
+    pub async fn infer(&self, request: Request<Incoming>, route: Route) -> Response<Body> {
         let arrived = (Instant::now(), self.node.clock.wall());
         let (head, body) = request.into_parts();
         let id = admit::request_id(&head.headers);
-        let mut response = match self.admit(&head.headers, body, &id, arrived).await {
-            Ok(course) => Box::pin(run(course, &self.upstream)).await,
+        let dialect = route.protocol;
+        let admitted = self.admit(route, &head.headers, body, &id, arrived).await;
+        let mut response = match admitted {
+            Ok(course) => Box::pin(self.run(course)).await,
             Err(refusal) => {
                 account::refused(&self.node, &id, arrived, &refusal);
-                refusal.into_response()
+                refusal.into_response_in(dialect)
             }
         };
         if let Ok(id) = HeaderValue::try_from(id) {
@@ -80,13 +88,14 @@ impl Pipeline {
 
     async fn admit(
         &self,
+        route: Route,
         headers: &HeaderMap,
         body: Incoming,
         id: &str,
         arrived: (Instant, WallMs),
     ) -> Result<Course, ApiError> {
         let live = Arc::clone(&self.node.live());
-        let inbound = Inbound::read(headers, body, &live.catalog, arrived.0).await?;
+        let inbound = Inbound::read(route, headers, body, &live.catalog, arrived.0).await?;
         let now = self.node.clock.now();
         // The body may have taken its time: plan with what is known by then.
         let live = self.node.live();
@@ -98,6 +107,53 @@ impl Pipeline {
         let walk = Walk::new(plan, limits);
         let node = Arc::clone(&self.node);
         Ok(Course::new(node, inbound, id.to_owned(), arrived, walk))
+    }
+
+    /// Walks a request to its end.
+    async fn run(&self, mut course: Course) -> Response<Body> {
+        let mut failures = Vec::new();
+        loop {
+            match course.next() {
+                Next::Call => match call::call(&course, &self.upstream, &self.tokens).await {
+                    Ok(Reply::Whole {
+                        headers,
+                        body,
+                        usage,
+                        dropped,
+                    }) => {
+                        (course.usage, course.dropped) = (usage, dropped);
+                        return served(course, headers, body);
+                    }
+                    Ok(Reply::Stream(mut opened)) => {
+                        course.dropped = std::mem::take(&mut opened.dropped);
+                        course.settle_served();
+                        let headers = std::mem::take(&mut opened.headers);
+                        return streamed(headers, Relay::new(course, *opened));
+                    }
+                    Err(failed) => {
+                        course.settle_failed(&failed);
+                        course.observe(Some(failed.failure.clone()));
+                        failures.push(ToldFailure {
+                            error: failure_told(&course, &failed),
+                            failed,
+                        });
+                    }
+                },
+                Next::Wait(wait) => {
+                    if !sleep(wait, course.inbound.deadline).await {
+                        let failed = Failed::late(Late::Caller, Duration::ZERO);
+                        let error = failure_told(&course, &failed);
+                        return refused(course, ToldFailure { failed, error });
+                    }
+                }
+                Next::Gone => {
+                    let failed = Failed::misconfigured("it was deleted in this moment");
+                    let error = failure_told(&course, &failed);
+                    return refused(course, ToldFailure { failed, error });
+                }
+                Next::Done(ending) => return ended(course, ending, failures),
+            }
+        }
     }
 }
 
@@ -121,44 +177,6 @@ fn unplanned(error: &PlanError, inbound: &Inbound) -> ApiError {
     refusal
 }
 
-/// Walks a request to its end.
-async fn run(mut course: Course, upstream: &Upstream) -> Response<Body> {
-    let mut failures = Vec::new();
-    loop {
-        match course.next() {
-            Next::Call => match call::call(&course, upstream).await {
-                Ok(Reply::Whole { headers, body }) => return served(course, headers, &body),
-                Ok(Reply::Stream(mut opened)) => {
-                    course.settle_served();
-                    let headers = std::mem::take(&mut opened.headers);
-                    return streamed(headers, Relay::new(course, *opened));
-                }
-                Err(failed) => {
-                    course.settle_failed(&failed);
-                    course.observe(Some(failed.failure.clone()));
-                    failures.push(ToldFailure {
-                        error: failure_told(&course, &failed),
-                        failed,
-                    });
-                }
-            },
-            Next::Wait(wait) => {
-                if !sleep(wait, course.inbound.deadline).await {
-                    let failed = Failed::late(Late::Caller, Duration::ZERO);
-                    let error = failure_told(&course, &failed);
-                    return refused(course, ToldFailure { failed, error });
-                }
-            }
-            Next::Gone => {
-                let failed = Failed::misconfigured("it was deleted in this moment");
-                let error = failure_told(&course, &failed);
-                return refused(course, ToldFailure { failed, error });
-            }
-            Next::Done(ending) => return ended(course, ending, failures),
-        }
-    }
-}
-
 /// True when the wait is over, false when the caller's deadline comes first.
 async fn sleep(wait: Duration, deadline: Option<Instant>) -> bool {
     let until = Instant::now() + wait;
@@ -174,11 +192,12 @@ async fn sleep(wait: Duration, deadline: Option<Instant>) -> bool {
     }
 }
 
-fn served(mut course: Course, headers: HeaderMap, body: &[u8]) -> Response<Body> {
-    course.usage = openai::usage(body);
+fn served(mut course: Course, headers: HeaderMap, mut body: Bytes) -> Response<Body> {
     course.served();
     course.end(&Closing::SERVED);
-    let body = opening::with_extra_fields(body, &extra_fields(&course));
+    if course.inbound.route.unified {
+        body = opening::with_extra_fields(&body, &extra_fields(&course));
+    }
     let mut response = Response::new(Body::from(body));
     *response.headers_mut() = headers;
     let json = HeaderValue::from_static("application/json");
@@ -270,7 +289,7 @@ fn finish(
             error_type: error.extra_fields.error_type,
         }),
     });
-    let mut response = error.into_response();
+    let mut response = error.into_response_in(course.inbound.route.protocol);
     for (name, value) in headers {
         if let Some(name) = name.filter(|n| !response.headers().contains_key(n)) {
             response.headers_mut().insert(name, value);
@@ -307,6 +326,8 @@ fn extra_fields(course: &Course) -> Vec<u8> {
         latency: u64,
         chunk_index: u32,
         number_of_retries: usize,
+        #[serde(skip_serializing_if = "<[String]>::is_empty")]
+        dropped_params: &'a [String],
     }
     let flight = course.flight.as_ref();
     let extra = Extra {
@@ -318,6 +339,7 @@ fn extra_fields(course: &Course) -> Vec<u8> {
         latency: course.latency_ms(),
         chunk_index: 0,
         number_of_retries: course.walk.attempts().len().saturating_sub(1),
+        dropped_params: &course.dropped,
     };
     serde_json::to_vec(&extra).expect("it holds only strings and numbers")
 }

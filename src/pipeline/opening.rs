@@ -14,8 +14,8 @@ use super::call::{Limit, answer_headers};
 use super::course::Flight;
 use super::decode::Decoder;
 use super::failed::{Failed, Judge};
-use super::sse::{Event, SseReader, without_comments};
-use crate::providers::openai::{DONE, Seen};
+use crate::protocols::Protocol;
+use crate::protocols::sse::{Event, SseReader, without_comments};
 
 const MAX_EVENTS: usize = 64;
 const MAX_BYTES: usize = 256 << 10;
@@ -32,6 +32,10 @@ pub(super) struct Opened {
     pub(super) reader: SseReader,
     pub(super) decoder: Decoder,
     pub(super) judge: Judge,
+    /// What the provider speaks.
+    pub(super) protocol: Protocol,
+    /// Of the request, what could not be said in it.
+    pub(super) dropped: Vec<String>,
     /// The provider has sent all.
     pub(super) over: bool,
     /// What came before the first event: an error may stand there as plain JSON.
@@ -45,6 +49,7 @@ pub(super) async fn open(
     limit: Limit,
     start: Instant,
     judge: Judge,
+    protocol: Protocol,
 ) -> Result<Opened, Failed> {
     let network = &flight.provider.network;
     let (head, upstream) = response.into_parts();
@@ -56,6 +61,8 @@ pub(super) async fn open(
         reader: SseReader::default(),
         upstream,
         judge: judge.of_stream(&head.headers),
+        protocol,
+        dropped: Vec::new(),
         over: false,
     };
     let first_token = network.first_token_timeout.map(|t| start + t);
@@ -65,8 +72,8 @@ pub(super) async fn open(
             if let Some(failed) = opened.judge.error_event(&event) {
                 return Err(failed);
             }
-            let commits = event.data == DONE || Seen::read(&event.data).output;
-            held_bytes += event.wire.len();
+            let commits = protocol.spoken().seen(&event, false).output;
+            held_bytes += event.data.len();
             opened.plain = None;
             opened.held_back.push(event);
             if commits || opened.held_back.len() >= MAX_EVENTS || held_bytes >= MAX_BYTES {
@@ -134,17 +141,11 @@ impl Opened {
                 event => event,
             };
             let Some(event) = event else { return Ok(None) };
-            if event.data == DONE || event.data.trim_ascii_start().starts_with(b"{") {
+            // A mark such as `[DONE]`, or JSON.
+            if event.data.starts_with(b"[") || event.data.trim_ascii_start().starts_with(b"{") {
                 return Ok(Some(event));
             }
         }
-    }
-}
-
-impl Judge {
-    /// The failure that an event tells of, if it does.
-    pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
-        self.error_in_stream(&event.data)
     }
 }
 

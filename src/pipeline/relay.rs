@@ -2,7 +2,7 @@
 //!
 //! The upstream is polled only while the client takes frames, so a slow client slows its provider down
 //! and nothing piles up. Dropping the relay drops the upstream call; the [`Course`] in it then tells of
-//! a caller that left. After an error the stream ends with one error event and without `[DONE]`.
+//! a caller that left. After an error the stream ends with one error event in the client's dialect and without an end mark.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -13,12 +13,12 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use super::account::{Closing, Told};
+use super::convert::Conversion;
 use super::course::Course;
 use super::failed::{Failed, Late};
 use super::opening::{Opened, with_extra_fields};
-use super::sse::Event;
 use super::{extra_fields, failure_told};
-use crate::providers::openai::{DONE, Seen};
+use crate::protocols::{Event, write_event};
 use crate::server::BodyError;
 
 /// A frame is sent off when it has grown this large.
@@ -31,13 +31,15 @@ const MAX_YIELDS: u8 = 2;
 pub(super) struct Relay {
     course: Course,
     opened: Opened,
+    /// Where the client speaks another protocol than the provider.
+    conversion: Option<Conversion>,
     out: BytesMut,
     idle_limit: Duration,
     silence: Pin<Box<Sleep>>,
     last_heard: Instant,
     callers: Option<Pin<Box<Sleep>>>,
-    /// A `finish_reason` was seen: the answer is complete, `[DONE]` or not.
-    finished: bool,
+    /// The answer is whole, whether its end mark comes or not.
+    complete: bool,
     yields: u8,
     state: State,
 }
@@ -60,6 +62,7 @@ impl Relay {
         let deadline = course.inbound.deadline.map(Instant::from_std);
         let held_back = std::mem::take(&mut opened.held_back);
         let mut relay = Self {
+            conversion: Conversion::of(&course, opened.protocol),
             course,
             opened,
             out: BytesMut::new(),
@@ -67,7 +70,7 @@ impl Relay {
             silence: Box::pin(tokio::time::sleep_until(now + idle_limit)),
             last_heard: now,
             callers: deadline.map(|at| Box::pin(tokio::time::sleep_until(at))),
-            finished: false,
+            complete: false,
             yields: 0,
             state: State::Flowing,
         };
@@ -82,35 +85,40 @@ impl Relay {
         if self.state == State::Ended {
             return;
         }
-        if event.data == DONE {
-            self.end_well();
-            return;
-        }
         if let Some(failed) = self.opened.judge.error_event(event) {
             self.end_badly(failed);
             return;
         }
-        let seen = Seen::glance(&event.data);
-        self.finished |= seen.finished;
-        if seen.usage.is_some() {
-            self.course.usage = seen.usage;
+        let seen = self.opened.protocol.spoken().seen(event, true);
+        self.complete |= seen.complete;
+        if let Some(usage) = seen.usage {
+            self.course.usage.get_or_insert_default().merge(usage);
         }
-        if seen.usage_only && !self.course.inbound.body.include_usage {
-            return;
-        }
-        if seen.finished || seen.usage_only {
+        if let Some(conversion) = &mut self.conversion {
+            if let Err(failed) = conversion.pass(event, &mut self.out) {
+                self.end_badly(failed);
+                return;
+            }
+        } else if seen.usage_only && !self.course.inbound.body.include_usage {
+            // Only the gateway asked for it.
+        } else if self.course.inbound.route.unified && (seen.complete || seen.usage_only) {
             let extra = extra_fields(&self.course);
-            self.out.extend_from_slice(b"data: ");
-            self.out
-                .extend_from_slice(&with_extra_fields(&event.data, &extra));
-            self.out.extend_from_slice(b"\n\n");
+            let data = with_extra_fields(&event.data, &extra);
+            write_event(None, &data, &mut self.out);
         } else {
             self.out.extend_from_slice(&event.wire);
+        }
+        if seen.ends {
+            self.end_well();
         }
     }
 
     fn end_well(&mut self) {
-        self.out.extend_from_slice(b"data: [DONE]\n\n");
+        if let Some(conversion) = &mut self.conversion {
+            let unified = self.course.inbound.route.unified;
+            let extra = unified.then(|| extra_fields(&self.course));
+            conversion.end(extra.as_deref(), &mut self.out);
+        }
         self.state = State::Ended;
         self.course.observe(None);
         let _ = self.course.next();
@@ -120,9 +128,8 @@ impl Relay {
     /// One error event in the client's dialect, and the end.
     fn end_badly(&mut self, failed: Failed) {
         let error = failure_told(&self.course, &failed);
-        self.out.extend_from_slice(b"data: ");
-        self.out.extend_from_slice(&error.to_json());
-        self.out.extend_from_slice(b"\n\n");
+        let client = self.course.inbound.route.protocol.spoken();
+        client.error_event(&error, &mut self.out);
         self.state = State::Ended;
         let class = failed.failure.class;
         self.course.observe(Some(failed.failure));
@@ -140,7 +147,11 @@ impl Relay {
         self.opened.over = true;
         self.drain();
         if self.state == State::Flowing {
-            if self.finished {
+            if self.complete {
+                if self.conversion.is_none() {
+                    let mark = self.opened.protocol.spoken().end_mark();
+                    self.out.extend_from_slice(mark);
+                }
                 self.end_well();
             } else {
                 let message = "the provider ended the stream before it was complete".to_owned();

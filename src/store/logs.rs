@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use time::OffsetDateTime;
 
 use super::{Fault, Store, StoreError, open, unsigned};
-use crate::providers::openai::Usage;
+use crate::protocols::talk::Usage;
 use crate::timestamp;
 use queue::{Batch, Queue};
 
@@ -378,7 +378,7 @@ fn insert(connection: &mut Connection, batch: &[RequestLog]) -> Result<(), Fault
 }
 
 fn tokens(log: &RequestLog) -> i64 {
-    let total = log.token_usage.map_or(0, |usage| usage.total_tokens);
+    let total = log.token_usage.map_or(0, |usage| usage.total());
     i64::try_from(total).unwrap_or(i64::MAX)
 }
 

@@ -13,8 +13,9 @@ use serde_json::{Value, json};
 use super::edits::{self, Edit};
 use super::refusal::Refusal;
 use super::{Admin, Answer, body};
+use crate::config::Provider;
 use crate::config::catalog::{key_document, provider_document};
-use crate::config::{Dialect, Provider};
+use crate::providers::Kind;
 
 /// `GET /api/providers`.
 pub(super) async fn list(State(admin): State<Admin>) -> Answer {
@@ -92,7 +93,7 @@ fn shown(provider: &Provider) -> Value {
     shown["name"] = json!(provider.id);
     shown["provider_status"] = json!("active");
     shown["keys_total"] = json!(provider.keys.len());
-    if provider.dialect == Dialect::Other {
+    if provider.kind == Kind::Unspoken {
         shown["description"] = json!("known by name; its protocol is not spoken yet");
     }
     let (network, retry) = (&provider.network, &provider.retry);

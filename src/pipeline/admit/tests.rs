@@ -31,9 +31,19 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         .collect()
 }
 
+fn chat() -> Route {
+    crate::api::routes::find("/v1/chat/completions").unwrap()
+}
+
 fn admit(pairs: &[(&'static str, &'static str)], body: &'static str) -> Result<Inbound, ApiError> {
     let body = Bytes::from_static(body.as_bytes());
-    Inbound::parse(&headers(pairs), body, &catalog(true), Instant::now())
+    Inbound::parse(
+        chat(),
+        &headers(pairs),
+        body,
+        &catalog(true),
+        Instant::now(),
+    )
 }
 
 const BODY: &str = r#"{"model":"openai/m"}"#;
@@ -147,6 +157,6 @@ fn direct_keys_come_only_where_allowed() {
     let body = Bytes::from_static(BODY.as_bytes());
     let given = headers(&[asked, ("authorization", "Bearer sk-1")]);
     let closed = catalog(false);
-    let inbound = Inbound::parse(&given, body, &closed, Instant::now()).unwrap();
+    let inbound = Inbound::parse(chat(), &given, body, &closed, Instant::now()).unwrap();
     assert!(inbound.direct_key.is_none() && !inbound.facts.direct_key);
 }

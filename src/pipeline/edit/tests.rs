@@ -5,8 +5,14 @@ use serde_json::Value;
 
 use super::*;
 
-fn parse(text: &str) -> Result<ChatBody, EditError> {
-    ChatBody::parse(Bytes::copy_from_slice(text.as_bytes()))
+const CHAT: Edits = Edits {
+    model: true,
+    stream: true,
+    ask_for_usage: true,
+};
+
+fn parse(text: &str) -> Result<JsonBody, EditError> {
+    JsonBody::parse(Bytes::copy_from_slice(text.as_bytes()), CHAT)
 }
 
 fn sent(text: &str, model: &str) -> String {
@@ -164,7 +170,7 @@ fn refusals_say_what_is_wrong() {
     assert_eq!(error(&"[".repeat(1_000_000)), EditError::TooDeep);
     let many = format!("{{{}\"a\":1}}", r#""model":"m","#.repeat(1_000));
     assert_eq!(error(&many), EditError::TooManyCuts);
-    assert!(ChatBody::parse(Bytes::from_static(b"{\"model\":\"\xff\"}")).is_err());
+    assert!(JsonBody::parse(Bytes::from_static(b"{\"model\":\"\xff\"}"), CHAT).is_err());
 }
 
 #[test]
@@ -220,7 +226,7 @@ proptest! {
     /// No bytes make it panic.
     #[test]
     fn any_bytes_are_answered(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = ChatBody::parse(bytes.into());
+        let _ = JsonBody::parse(bytes.into(), CHAT);
     }
 
     /// Nor do bytes that look like a body.

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::super::tests::open;
 use super::{LogQuery, RequestLog};
-use crate::providers::openai::Usage;
+use crate::protocols::talk::Usage;
 
 /// 2100-01-01T00:00:00Z: no retention takes it away.
 const AT: WallMs = WallMs(4_102_444_800_000);
@@ -26,7 +26,7 @@ pub(in crate::store) fn log(id: &str) -> RequestLog {
         status_code: 200,
         is_stream: false,
         token_usage: Some(Usage {
-            total_tokens: 7,
+            output: 7,
             ..Usage::default()
         }),
         selected_key_id: Some(KeyId::from("k-a")),

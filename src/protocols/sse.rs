@@ -9,25 +9,36 @@ use bytes::{Bytes, BytesMut};
 /// One event longer than this is an attack.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// One event that has data.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
-    /// The data: lines joined by LF.
-    pub(super) data: Bytes,
-    /// Its `event:` name, where it has one.
-    pub(super) name: Option<Bytes>,
-    /// As it goes to the client, its blank line included.
-    pub(super) wire: Bytes,
+/// One event of a stream, whatever its framing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Event {
+    /// The data: JSON, or a mark such as `[DONE]`. Lines are joined by LF.
+    pub data: Bytes,
+    /// Its `event:` name or `:event-type`, where it has one.
+    pub name: Option<Bytes>,
+    /// As server-sent event for a client, its blank line included. Empty where the framing is another.
+    pub wire: Bytes,
+    /// The framing itself says that it is an error: `name` is then its type.
+    pub exception: bool,
+}
+
+impl Event {
+    /// Its name as text; empty where it has none.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        let name = self.name.as_deref().unwrap_or_default();
+        std::str::from_utf8(name).unwrap_or_default()
+    }
 }
 
 /// An event grew beyond all reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an event of the stream is longer than {MAX_EVENT_BYTES} bytes")]
-pub(super) struct TooLong;
+pub struct TooLong;
 
 /// The reader's state between two reads of the socket.
 #[derive(Debug, Default)]
-pub(super) struct SseReader {
+pub struct SseReader {
     buffer: BytesMut,
     /// Up to here `buffer` holds no end of an event.
     scanned: usize,
@@ -36,7 +47,7 @@ pub(super) struct SseReader {
 
 impl SseReader {
     /// Takes in what came.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
         const MARK: &[u8] = b"\xef\xbb\xbf";
         if !self.started && self.buffer.len() >= MARK.len() {
@@ -51,7 +62,7 @@ impl SseReader {
     ///
     /// # Errors
     /// When the event under way is longer than any that is meant.
-    pub(super) fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
+    pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         while let Some(end) = self.find_end() {
             let block = self.buffer.split_to(end).freeze();
             self.scanned = 0;
@@ -68,7 +79,7 @@ impl SseReader {
     }
 
     /// What is left when the stream is over: an event without its blank line.
-    pub(super) fn last(&mut self) -> Option<Event> {
+    pub fn last(&mut self) -> Option<Event> {
         let rest = self.buffer.split().freeze();
         if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
             // A line cut in the middle: only a mark that is whole by itself is believed.
@@ -110,7 +121,7 @@ impl SseReader {
 }
 
 /// A body that should have been events, without the comments in it.
-pub(super) fn without_comments(body: &[u8]) -> Vec<u8> {
+pub fn without_comments(body: &[u8]) -> Vec<u8> {
     let lines = body.split(|byte| *byte == b'\n');
     let kept: Vec<&[u8]> = lines.filter(|line| !line.starts_with(b":")).collect();
     kept.join(&b'\n')
@@ -158,6 +169,7 @@ fn parse(block: &Bytes) -> Option<Event> {
         data,
         name,
         wire: wire.freeze(),
+        exception: false,
     })
 }
 
@@ -171,6 +183,7 @@ fn parse_plain(block: &Bytes) -> Option<Event> {
         data: block.slice_ref(line),
         name: None,
         wire: block.clone(),
+        exception: false,
     })
 }
 

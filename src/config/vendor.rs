@@ -1,0 +1,133 @@
+//! What only some providers' keys have: the `*_key_config` blocks, and what an alias says besides a name.
+
+use http::Uri;
+use serde_json::{Map, Value};
+
+use super::network::base_url;
+use super::reader::Object;
+use super::secret::Secret;
+
+/// A key's own block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Vendor {
+    /// None, or one that only names an address.
+    #[default]
+    None,
+    /// `azure_key_config`.
+    Azure(AzureKey),
+}
+
+/// `azure_key_config`, without its endpoint: that is the key's base URL.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AzureKey {
+    /// `api_version`.
+    pub api_version: Option<String>,
+    /// Where it is given, the key's own value is not used.
+    pub entra: Option<Entra>,
+}
+
+/// Credentials of an application in Entra ID.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entra {
+    /// `tenant_id`.
+    pub tenant_id: String,
+    /// `client_id`.
+    pub client_id: String,
+    /// `client_secret`.
+    pub client_secret: Secret,
+    /// `scopes`; empty for the usual one.
+    pub scopes: Vec<String>,
+    /// `authority_host`, for clouds with another than the public one.
+    pub authority: Option<Uri>,
+}
+
+/// What an alias says besides the provider's name for the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Alias {
+    /// `endpoint`.
+    pub endpoint: Option<Uri>,
+    /// `api_version`.
+    pub api_version: Option<String>,
+    /// `region`.
+    pub region: Option<String>,
+    /// `project_id`.
+    pub project_id: Option<String>,
+}
+
+impl Vendor {
+    /// Every secret that a provider could repeat in its words.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let secret = match self {
+            Self::None => None,
+            Self::Azure(azure) => azure.entra.as_ref().map(|entra| &entra.client_secret),
+        };
+        secret.into_iter()
+    }
+}
+
+/// Reads the blocks of a key. `resolved` are the same blocks with their references resolved.
+pub(super) fn read(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Vendor {
+    let Some(block) = key.object("azure_key_config") else {
+        return Vendor::None;
+    };
+    let fields = &resolved["azure_key_config"];
+    let text = |name: &str| {
+        let text = fields.get(name).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let trio = ["tenant_id", "client_id", "client_secret"].map(text);
+    let entra = match trio {
+        [Some(tenant_id), Some(client_id), Some(client_secret)] => Some(Entra {
+            tenant_id,
+            client_id,
+            client_secret: Secret::from(client_secret),
+            scopes: block.texts("scopes").unwrap_or_default(),
+            authority: text("authority_host")
+                .and_then(|url| base_url(&block, "authority_host", &url, true)),
+        }),
+        [None, None, None] => None,
+        _ => {
+            block.error(
+                "client_id",
+                "needs tenant_id and client_secret beside it: give all three, or none and a key value",
+            );
+            None
+        }
+    };
+    if entra.is_none() && key.get("value").is_none() {
+        let message = "is missing: give the resource's key, or tenant_id, client_id and client_secret in azure_key_config";
+        key.error("value", message);
+    }
+    Vendor::Azure(AzureKey {
+        api_version: text("api_version"),
+        entra,
+    })
+}
+
+/// The address of a key's own server or resource, where a block names one.
+pub(super) fn key_url(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Option<Uri> {
+    let blocks = [
+        ("azure_key_config", "endpoint"),
+        ("vllm_key_config", "url"),
+        ("ollama_key_config", "url"),
+        ("sgl_key_config", "url"),
+    ];
+    blocks.into_iter().find_map(|(name, field)| {
+        let block = key.object(name)?;
+        let url = resolved.get(name)?.get(field)?.as_str()?;
+        // Self-hosted servers live on private networks by nature; whether those are called is decided
+        // where they are dialled.
+        base_url(&block, field, url, true)
+    })
+}
+
+/// Reads what an alias says besides the name.
+pub(super) fn alias(aliases: &Object<'_, '_>, name: &str, target: &Value) -> Alias {
+    let text = |field: &str| target.get(field).and_then(Value::as_str).map(str::to_owned);
+    Alias {
+        endpoint: text("endpoint").and_then(|url| base_url(aliases, name, &url, true)),
+        api_version: text("api_version"),
+        region: text("region"),
+        project_id: text("project_id"),
+    }
+}

@@ -1,0 +1,72 @@
+//! An answer on its way from the provider's protocol to the client's, where those differ.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::BytesMut;
+
+use super::course::Course;
+use super::failed::Failed;
+use crate::protocols::talk::{Delta, Usage};
+use crate::protocols::{Event, Protocol, ReadStream, Shown, WriteStream};
+
+/// A stream, read in one protocol and written in another.
+#[derive(Debug)]
+pub(super) struct Conversion {
+    reader: Box<dyn ReadStream>,
+    writer: Box<dyn WriteStream>,
+    deltas: Vec<Delta>,
+}
+
+impl Conversion {
+    /// Between the provider's protocol and the client's; none where they are the same.
+    pub(super) fn of(course: &Course, from: Protocol) -> Option<Self> {
+        let client = course.inbound.route.protocol;
+        if from == client {
+            return None;
+        }
+        Some(Self {
+            reader: from.spoken().stream_reader()?,
+            writer: client.spoken().stream_writer(shown(course))?,
+            deltas: Vec::new(),
+        })
+    }
+
+    /// Writes what an event becomes.
+    pub(super) fn pass(&mut self, event: &Event, out: &mut BytesMut) -> Result<(), Failed> {
+        let read = self.reader.read(event, &mut self.deltas);
+        for delta in self.deltas.drain(..) {
+            self.writer.write(delta, out);
+        }
+        read.map_err(|e| Failed::broken(format!("the provider's stream cannot be read: {e}")))
+    }
+
+    /// Writes the end of a whole answer.
+    pub(super) fn end(&mut self, extra_fields: Option<&[u8]>, out: &mut BytesMut) {
+        self.writer.end(extra_fields, out);
+    }
+}
+
+/// A whole answer for the client, with its usage.
+pub(super) fn answer(
+    course: &Course,
+    from: Protocol,
+    body: &[u8],
+) -> Result<(Vec<u8>, Option<Usage>), Failed> {
+    let read = from.spoken().read_answer(body);
+    let answer =
+        read.map_err(|e| Failed::broken(format!("the provider's answer cannot be read: {e}")))?;
+    let client = course.inbound.route.protocol.spoken();
+    let written = client.write_answer(&answer, &shown(course));
+    Ok((written, Some(answer.usage)))
+}
+
+fn shown(course: &Course) -> Shown {
+    let flight = course.flight.as_ref();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    Shown {
+        id: course.id.clone(),
+        model: flight.map_or("", |f| f.upstream_model()).to_owned(),
+        created: since.map_or(0, |since| since.as_secs()),
+        include_usage: course.inbound.body.include_usage,
+    }
+}

@@ -1,0 +1,185 @@
+//! The request to a provider: the client's bytes with the model's name spliced in where both sides speak
+//! the same, a conversion where they do not; then address, headers, credentials.
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Version};
+use tracing::info;
+
+use super::course::{Course, Flight};
+use super::failed::{Failed, Judge};
+use super::tokens::Tokens;
+use super::upstream::Upstream;
+use crate::protocols::{Protocol, To};
+use crate::providers::{Adapter, Call, Credential, NotCallable};
+
+/// Names that are told of what was dropped.
+const MAX_TOLD: usize = 32;
+
+/// A request to a provider, without its credentials.
+pub(super) struct Outgoing<'a> {
+    pub(super) adapter: &'static dyn Adapter,
+    pub(super) call: Call<'a>,
+    /// What the provider's protocol cannot say, in the client's names.
+    pub(super) dropped: Vec<String>,
+    body: Bytes,
+}
+
+impl<'a> Outgoing<'a> {
+    /// Writes the body, or says why it cannot be written for this provider.
+    pub(super) fn build(course: &'a Course, flight: &'a Flight) -> Result<Self, Failed> {
+        let (inbound, provider) = (&course.inbound, &flight.provider);
+        let route = &inbound.route;
+        let spoken = provider.protocol_for(route.protocol, route.operation);
+        let (Some(adapter), Some(protocol)) = (provider.kind.adapter(), spoken) else {
+            return Err(Failed::not_spoken(provider.id.as_str(), route.protocol));
+        };
+        let model = flight.upstream_model();
+        let key = flight.key.as_deref();
+        let call = Call {
+            provider,
+            key,
+            protocol,
+            operation: route.operation,
+            stream: inbound.body.stream,
+            model,
+            alias: key.and_then(|key| key.alias_details.get(flight.attempt.model.as_str())),
+            client: &inbound.client_headers,
+        };
+        let (body, dropped) = if protocol == route.protocol {
+            (inbound.body.for_upstream(model), Vec::new())
+        } else {
+            converted(course, protocol, &call)?
+        };
+        Ok(Self {
+            adapter,
+            call,
+            dropped,
+            body,
+        })
+    }
+
+    /// Addresses and signs it. A token that is not at hand is granted first.
+    pub(super) async fn finish(
+        self,
+        course: &Course,
+        judge: &mut Judge,
+        tokens: &Tokens,
+        upstream: &Upstream,
+    ) -> Result<Request<Bytes>, Failed> {
+        let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
+        let uri = self.adapter.endpoint(&self.call).map_err(misconfigured)?;
+        let mut request = Request::new(self.body);
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri;
+        *request.version_mut() = Version::HTTP_11;
+        let headers = request.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let accepted = if self.call.stream {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
+        headers.insert(ACCEPT, HeaderValue::from_static(accepted));
+        let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(product));
+        for (name, value) in &self.call.provider.network.extra_headers {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in &course.inbound.extra_headers {
+            headers.insert(name, value.clone());
+        }
+        let now = course.node.clock.wall();
+        let own = course.flight.as_ref().is_some_and(|f| f.attempt.direct_key);
+        let grant = if own {
+            None
+        } else {
+            self.adapter.grant(&self.call, now).map_err(misconfigured)?
+        };
+        let secret;
+        let credential = match (grant, &judge.secret) {
+            (Some(grant), _) => {
+                secret = tokens.of(&self.call, grant, judge, upstream).await?;
+                judge.also_sent(&secret);
+                Credential::Token(&secret)
+            }
+            (None, Some(key)) => {
+                secret = key.clone();
+                Credential::Secret(&secret)
+            }
+            (None, None) => Credential::None,
+        };
+        self.adapter
+            .sign(&self.call, credential, now, &mut request)
+            .map_err(misconfigured)?;
+        Ok(request)
+    }
+}
+
+fn converted(
+    course: &Course,
+    protocol: Protocol,
+    call: &Call<'_>,
+) -> Result<(Bytes, Vec<String>), Failed> {
+    let inbound = &course.inbound;
+    let client = inbound.route.protocol.spoken();
+    let request = inbound.talk().map_err(|malformed| {
+        Failed::unconvertible(
+            &malformed.path,
+            &format!("`{}` {}", malformed.path, malformed.message),
+        )
+    })?;
+    let to = To {
+        model: call.model,
+        stream: call.stream,
+        provider: call.provider.like(),
+    };
+    let written = protocol.spoken().write_request(request, to);
+    let written = written.map_err(|unsupported| {
+        let name = client.name_of(unsupported.field);
+        Failed::unconvertible(name, &format!("`{name}` {}", unsupported.message))
+    })?;
+    let named = written.dropped.iter().map(|field| client.name_of(*field));
+    let unplaced = request.unplaced.iter().map(|path| without_places(path));
+    let mut dropped: Vec<String> = unplaced.chain(named.map(str::to_owned)).collect();
+    dropped.sort_unstable();
+    dropped.dedup();
+    dropped.truncate(MAX_TOLD);
+    if !dropped.is_empty() {
+        info!(
+            request = course.id,
+            provider = call.provider.id.as_str(),
+            fields = dropped.join(", "),
+            "left out what the provider's protocol cannot say"
+        );
+    }
+    Ok((written.body, dropped))
+}
+
+/// `messages[3].content[0].x` as `messages[].content[].x`: one name for all of a kind.
+fn without_places(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut inside = false;
+    for c in path.chars().take(200) {
+        inside = inside && c != ']';
+        if !inside && !c.is_control() {
+            out.push(c);
+        }
+        inside = inside || c == '[';
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_lists_are_left_out() {
+        assert_eq!(
+            without_places("messages[3].content[12].x"),
+            "messages[].content[].x"
+        );
+        assert_eq!(without_places("seed"), "seed");
+    }
+}

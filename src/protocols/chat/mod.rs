@@ -1,0 +1,106 @@
+//! OpenAI's chat completions, as most providers and clients speak them.
+
+mod answer;
+mod request;
+mod seen;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use bytes::BytesMut;
+
+pub(in crate::protocols) use seen::usage;
+use seen::{glance, read as read_seen};
+
+use super::talk::{Answer, Field, Request, Usage};
+use super::{
+    Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
+    Written, write_event,
+};
+use crate::api::error::ApiError;
+
+/// How a stream says that it is complete.
+pub const DONE: &str = "[DONE]";
+
+/// The protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Chat;
+
+impl Spoken for Chat {
+    fn edits(&self) -> Edits {
+        Edits {
+            model: true,
+            stream: true,
+            ask_for_usage: true,
+        }
+    }
+
+    fn usage(&self, answer: &[u8]) -> Option<Usage> {
+        usage(answer)
+    }
+
+    fn seen(&self, event: &Event, committed: bool) -> Seen {
+        if committed {
+            glance(&event.data)
+        } else {
+            read_seen(&event.data)
+        }
+    }
+
+    fn end_mark(&self) -> &'static [u8] {
+        b"data: [DONE]\n\n"
+    }
+
+    fn error(&self, error: &ApiError) -> Vec<u8> {
+        error.to_json()
+    }
+
+    fn error_event(&self, error: &ApiError, out: &mut BytesMut) {
+        write_event(None, &error.to_json(), out);
+    }
+
+    fn name_of(&self, field: Field) -> &'static str {
+        match field {
+            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "messages",
+            Field::Tools => "tools",
+            Field::ToolChoice => "tool_choice",
+            Field::ParallelToolCalls => "parallel_tool_calls",
+            Field::MaxTokens => "max_completion_tokens",
+            Field::Temperature => "temperature",
+            Field::TopP => "top_p",
+            Field::TopK => "top_k",
+            Field::Seed => "seed",
+            Field::FrequencyPenalty => "frequency_penalty",
+            Field::PresencePenalty => "presence_penalty",
+            Field::Stop => "stop",
+            Field::Format => "response_format",
+            Field::Reasoning => "reasoning_effort",
+            Field::User => "user",
+        }
+    }
+
+    fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {
+        request::read(body)
+    }
+
+    fn write_request(&self, request: &Request, to: To<'_>) -> Result<Written, Unsupported> {
+        write::write(request, to)
+    }
+
+    fn read_answer(&self, body: &[u8]) -> Result<Answer, Malformed> {
+        answer::read(body)
+    }
+
+    fn write_answer(&self, answer: &Answer, shown: &Shown) -> Vec<u8> {
+        answer::write(answer, shown)
+    }
+
+    fn stream_reader(&self) -> Option<Box<dyn ReadStream>> {
+        Some(Box::<stream::Reader>::default())
+    }
+
+    fn stream_writer(&self, shown: Shown) -> Option<Box<dyn WriteStream>> {
+        Some(Box::new(stream::Writer::new(shown)))
+    }
+}

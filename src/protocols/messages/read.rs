@@ -1,0 +1,271 @@
+//! Requests of messages: read from clients.
+
+use crate::protocols::Malformed;
+use crate::protocols::json::{Member, Object};
+use crate::protocols::talk::{
+    Effort, Format, Media, MediaKind, Part, Reasoning, Request, Role, Source, Thought, Tool,
+    ToolCall, ToolChoice, ToolResult, Turn,
+};
+
+/// Members that the gateway has read already, or that are its own.
+const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
+
+/// Reads a client's request.
+pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
+    let mut top = Member::root(body)?.object()?;
+    for name in DEALT_WITH {
+        drop(top.take(name));
+    }
+    for name in ["mcp_servers", "container"] {
+        if top.take(name).is_some() {
+            let message = "cannot be passed on to this provider: leave it out";
+            return Err(Malformed::at(name, message));
+        }
+    }
+    let mut request = Request {
+        max_tokens: top.read("max_tokens", "a whole number")?,
+        temperature: top.read("temperature", "a number")?,
+        top_p: top.read("top_p", "a number")?,
+        top_k: top.read("top_k", "a whole number")?,
+        stop: top
+            .read("stop_sequences", "a list of strings")?
+            .unwrap_or_default(),
+        ..Request::default()
+    };
+    if let Some(system) = top.take("system") {
+        request.system = system_texts(&system, &mut request.unplaced)?;
+    }
+    for message in top.need("messages")?.items()? {
+        let turn = turn(&message, &mut request.unplaced)?;
+        request.turns.push(turn);
+    }
+    if let Some(tools) = top.take("tools") {
+        for tool in tools.items()? {
+            request.tools.push(read_tool(&tool, &mut request.unplaced)?);
+        }
+    }
+    if let Some(choice) = top.take("tool_choice") {
+        tool_choice(&choice, &mut request)?;
+    }
+    output(&mut top, &mut request)?;
+    if let Some(metadata) = top.take("metadata") {
+        let mut metadata = metadata.object()?;
+        request.user = metadata.text("user_id")?;
+        request.unplaced.extend(metadata.left());
+    }
+    request.unplaced.extend(top.left());
+    Ok(request)
+}
+
+/// `thinking`, `output_config`, and the older `output_format`.
+fn output(top: &mut Object<'_>, request: &mut Request) -> Result<(), Malformed> {
+    if let Some(format) = top.take("output_format") {
+        request.format = Some(read_format(&format)?);
+    }
+    if let Some(config) = top.take("output_config") {
+        let mut config = config.object()?;
+        if let Some(format) = config.take("format") {
+            request.format = Some(read_format(&format)?);
+        }
+        if let Some(effort) = config.take("effort") {
+            request.reasoning = Some(Reasoning::Effort(effort_named(&effort)?));
+        }
+        request.unplaced.extend(config.left());
+    }
+    let Some(member) = top.take("thinking") else {
+        return Ok(());
+    };
+    let mut thinking = member.object()?;
+    let kind = thinking.need("type")?;
+    match kind.text()?.as_str() {
+        "enabled" => {
+            let tokens = thinking.need("budget_tokens")?.read("a whole number")?;
+            request.reasoning = Some(Reasoning::Budget(tokens));
+        }
+        "adaptive" => {
+            request.reasoning.get_or_insert(Reasoning::Adaptive);
+        }
+        "disabled" => request.reasoning = Some(Reasoning::Off),
+        _ => return Err(kind.wrong("must be enabled, adaptive or disabled")),
+    }
+    request.unplaced.extend(thinking.left());
+    Ok(())
+}
+
+fn effort_named(member: &Member<'_>) -> Result<Effort, Malformed> {
+    match member.text()?.as_str() {
+        "low" => Ok(Effort::Low),
+        "medium" => Ok(Effort::Medium),
+        "high" => Ok(Effort::High),
+        "xhigh" | "max" => Ok(Effort::Max),
+        _ => Err(member.wrong("must be low, medium, high or max")),
+    }
+}
+
+fn read_format(member: &Member<'_>) -> Result<Format, Malformed> {
+    let mut format = member.object()?;
+    let kind = format.need("type")?;
+    if kind.text()? != "json_schema" {
+        return Err(kind.wrong("must be json_schema"));
+    }
+    Ok(Format::JsonSchema {
+        name: format.text("name")?,
+        description: None,
+        schema: format.need("schema")?.json(),
+        strict: Some(true),
+    })
+}
+
+fn system_texts(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<String>, Malformed> {
+    if member.is_text() {
+        return Ok(vec![member.text()?]);
+    }
+    let mut texts = Vec::new();
+    for item in member.items()? {
+        let mut block = item.object()?;
+        let kind = block.need("type")?;
+        if kind.text()? != "text" {
+            return Err(kind.wrong("must be text"));
+        }
+        texts.push(block.need("text")?.text()?);
+        unplaced.extend(block.left());
+    }
+    Ok(texts)
+}
+
+fn turn(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Turn, Malformed> {
+    let mut message = member.object()?;
+    let role = message.need("role")?;
+    let role = match role.text()?.as_str() {
+        "user" => Role::User,
+        "assistant" => Role::Assistant,
+        _ => return Err(role.wrong("must be user or assistant")),
+    };
+    let parts = blocks(&message.need("content")?, role, unplaced)?;
+    unplaced.extend(message.left());
+    Ok(Turn { role, parts })
+}
+
+fn blocks(
+    content: &Member<'_>,
+    role: Role,
+    unplaced: &mut Vec<String>,
+) -> Result<Vec<Part>, Malformed> {
+    if content.is_text() {
+        return Ok(vec![Part::Text(content.text()?)]);
+    }
+    if !content.is_list() {
+        return Err(content.wrong("must be a string or a list of blocks"));
+    }
+    let items = content.items()?.into_iter();
+    items.map(|item| block(&item, role, unplaced)).collect()
+}
+
+fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Part, Malformed> {
+    let mut block = item.object()?;
+    let kind = block.need("type")?;
+    let part = match (kind.text()?.as_str(), role) {
+        ("text", _) => Part::Text(block.need("text")?.text()?),
+        ("image", Role::User) => {
+            let source = source(&block.need("source")?)?;
+            media(MediaKind::Image, source, None)
+        }
+        ("document", Role::User) => document(&mut block)?,
+        ("thinking", Role::Assistant) => Part::Thought(Thought {
+            text: block.need("thinking")?.text()?,
+            signature: block.text("signature")?,
+            redacted: None,
+        }),
+        ("redacted_thinking", Role::Assistant) => Part::Thought(Thought {
+            redacted: Some(block.need("data")?.text()?),
+            ..Thought::default()
+        }),
+        ("tool_use", Role::Assistant) => {
+            let input = block.need("input")?;
+            let arguments = input.json();
+            if !arguments.is_object() {
+                return Err(input.wrong("must be an object"));
+            }
+            Part::ToolCall(ToolCall {
+                id: block.need("id")?.text()?,
+                name: block.need("name")?.text()?,
+                arguments,
+            })
+        }
+        ("tool_result", Role::User) => Part::ToolResult(ToolResult {
+            call_id: block.need("tool_use_id")?.text()?,
+            parts: match block.take("content") {
+                Some(content) => blocks(&content, Role::User, unplaced)?,
+                None => Vec::new(),
+            },
+            is_error: block.read("is_error", "true or false")?.unwrap_or(false),
+        }),
+        _ => {
+            let message = "is a block that cannot be passed on to this provider";
+            return Err(kind.wrong(message));
+        }
+    };
+    unplaced.extend(block.left());
+    Ok(part)
+}
+
+/// A text file is as good as text; the rest is a medium.
+fn document(block: &mut Object<'_>) -> Result<Part, Malformed> {
+    let name = block.text("title")?;
+    let member = block.need("source")?;
+    let mut inner = member.object()?;
+    if inner.need("type")?.text()? == "text" {
+        return Ok(Part::Text(inner.need("data")?.text()?));
+    }
+    Ok(media(MediaKind::Document, source(&member)?, name))
+}
+
+fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
+    Part::Media(Media { kind, source, name })
+}
+
+fn source(member: &Member<'_>) -> Result<Source, Malformed> {
+    let mut source = member.object()?;
+    let kind = source.need("type")?;
+    match kind.text()?.as_str() {
+        "base64" => Ok(Source::Base64 {
+            media_type: source.need("media_type")?.text()?,
+            data: source.need("data")?.text()?,
+        }),
+        "url" => Ok(Source::Url(source.need("url")?.text()?)),
+        _ => Err(kind.wrong("must be base64 or url: this provider does not know other sources")),
+    }
+}
+
+fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {
+    let mut tool = member.object()?;
+    if let Some(kind) = tool.take("type")
+        && kind.text()? != "custom"
+    {
+        return Err(kind.wrong("must be \"custom\": this provider has no such tool"));
+    }
+    let read = Tool {
+        name: tool.need("name")?.text()?,
+        description: tool.text("description")?,
+        parameters: tool.take("input_schema").map(|m| m.json()),
+        strict: tool.read("strict", "true or false")?,
+    };
+    unplaced.extend(tool.left());
+    Ok(read)
+}
+
+fn tool_choice(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
+    let mut choice = member.object()?;
+    let kind = choice.need("type")?;
+    request.tool_choice = Some(match kind.text()?.as_str() {
+        "auto" => ToolChoice::Auto,
+        "any" => ToolChoice::Required,
+        "none" => ToolChoice::None,
+        "tool" => ToolChoice::Named(choice.need("name")?.text()?),
+        _ => return Err(kind.wrong("must be auto, any, tool or none")),
+    });
+    let disabled: Option<bool> = choice.read("disable_parallel_tool_use", "true or false")?;
+    request.parallel_tool_calls = disabled.map(|disabled| !disabled);
+    request.unplaced.extend(choice.left());
+    Ok(())
+}

@@ -1,0 +1,328 @@
+//! What a client asks of a model.
+
+use serde_json::Number;
+
+use crate::protocols::json::Json;
+
+/// One request. Whom it is for (the model) and whether the answer is streamed stand beside it: see
+/// [`crate::protocols::To`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Request {
+    /// Instructions, in order. Those that stand between turns are moved here.
+    pub system: Vec<String>,
+    /// The conversation, oldest first. Two turns of the same role may follow each other.
+    pub turns: Vec<Turn>,
+    /// Functions that the model may call.
+    pub tools: Vec<Tool>,
+    /// Whether it must.
+    pub tool_choice: Option<ToolChoice>,
+    /// Whether it may call several at once.
+    pub parallel_tool_calls: Option<bool>,
+    /// Most tokens of the answer, reasoning included.
+    pub max_tokens: Option<u64>,
+    /// As the client's protocol scales it.
+    pub temperature: Option<Number>,
+    /// Nucleus sampling.
+    pub top_p: Option<Number>,
+    /// How many candidates are sampled from.
+    pub top_k: Option<u64>,
+    /// For answers that can be repeated.
+    pub seed: Option<i64>,
+    /// Against repeated words.
+    pub frequency_penalty: Option<Number>,
+    /// Against repeated topics.
+    pub presence_penalty: Option<Number>,
+    /// Texts that end the answer.
+    pub stop: Vec<String>,
+    /// Absent is free text.
+    pub format: Option<Format>,
+    /// How much the model is to think.
+    pub reasoning: Option<Reasoning>,
+    /// The client's own name for its user.
+    pub user: Option<String>,
+    /// Paths in the client's request that have no place here: they are dropped, and that is told.
+    pub unplaced: Vec<String>,
+}
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The client's side, results of tools included.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    /// Whose.
+    pub role: Role,
+    /// What was said, in order.
+    pub parts: Vec<Part>,
+}
+
+/// A piece of a turn or of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Part {
+    /// Text.
+    Text(String),
+    /// An image, a document or sound; never of an assistant.
+    Media(Media),
+    /// What the model thought.
+    Thought(Thought),
+    /// A call that the model makes.
+    ToolCall(ToolCall),
+    /// What came of one; only of a user.
+    ToolResult(ToolResult),
+}
+
+/// Something that is no text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// What it is.
+    pub kind: MediaKind,
+    /// Its bytes, or where they are.
+    pub source: Source,
+    /// A file's name, where it has one.
+    pub name: Option<String>,
+}
+
+/// What a medium is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MediaKind {
+    /// A picture.
+    Image,
+    /// A PDF or a text file.
+    Document,
+    /// Sound.
+    Audio,
+}
+
+/// Where a medium's bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Here, as base64.
+    Base64 {
+        /// Such as `image/png`.
+        media_type: String,
+        /// Without line breaks, not decoded.
+        data: String,
+    },
+    /// There.
+    Url(String),
+}
+
+/// Reasoning that the model shows, or only hands back sealed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thought {
+    /// As far as it is shown.
+    pub text: String,
+    /// The provider's seal: it must come back to it unchanged.
+    pub signature: Option<String>,
+    /// Nothing of it is shown: this is all of it.
+    pub redacted: Option<String>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// What its result refers to. Protocols without ids get one made from the place in the conversation.
+    pub id: String,
+    /// Of the function.
+    pub name: String,
+    /// An object as the model wrote it.
+    pub arguments: Json,
+}
+
+/// The result of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolResult {
+    /// Of which call.
+    pub call_id: String,
+    /// Text and media.
+    pub parts: Vec<Part>,
+    /// The tool failed.
+    pub is_error: bool,
+}
+
+/// A function that the model may call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// For the model.
+    pub description: Option<String>,
+    /// JSON schema of its arguments.
+    pub parameters: Option<Json>,
+    /// Arguments must fit the schema.
+    pub strict: Option<bool>,
+}
+
+/// Whether tools are to be called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As the model likes.
+    Auto,
+    /// None.
+    None,
+    /// Some.
+    Required,
+    /// This one.
+    Named(String),
+}
+
+/// The form of the answer's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Any JSON object.
+    JsonObject,
+    /// JSON of this schema.
+    JsonSchema {
+        /// Of the schema.
+        name: Option<String>,
+        /// For the model.
+        description: Option<String>,
+        /// The schema.
+        schema: Json,
+        /// The text must fit it.
+        strict: Option<bool>,
+    },
+}
+
+/// How much the model is to think.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reasoning {
+    /// Not at all.
+    Off,
+    /// In words.
+    Effort(Effort),
+    /// In tokens.
+    Budget(u64),
+    /// As much as the model likes.
+    Adaptive,
+}
+
+/// An amount of thinking, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effort {
+    /// Hardly any.
+    Minimal,
+    /// Some.
+    Low,
+    /// The usual.
+    Medium,
+    /// Much.
+    High,
+    /// All there is.
+    Max,
+}
+
+impl Effort {
+    /// Share of the token limit that goes into thinking, in percent.
+    const fn percent(self) -> u64 {
+        match self {
+            Self::Minimal => 5,
+            Self::Low => 15,
+            Self::Medium => 40,
+            Self::High => 70,
+            Self::Max => 90,
+        }
+    }
+}
+
+impl Reasoning {
+    /// Tokens for thinking where a protocol wants a number, at least `least`; `None` for none at all.
+    #[must_use]
+    pub fn budget(self, max_tokens: u64, least: u64) -> Option<u64> {
+        match self {
+            Self::Off => None,
+            Self::Budget(tokens) => Some(tokens.max(least)),
+            Self::Effort(effort) => Some((max_tokens * effort.percent() / 100).max(least)),
+            Self::Adaptive => Some((max_tokens * Effort::Medium.percent() / 100).max(least)),
+        }
+    }
+
+    /// Words for it where a protocol wants those; `None` for none at all.
+    #[must_use]
+    pub const fn effort(self) -> Option<Effort> {
+        match self {
+            Self::Off => None,
+            Self::Effort(effort) => Some(effort),
+            Self::Budget(0..=2_047) => Some(Effort::Low),
+            Self::Budget(2_048..=12_287) | Self::Adaptive => Some(Effort::Medium),
+            Self::Budget(_) => Some(Effort::High),
+        }
+    }
+}
+
+impl Request {
+    /// The name of the function whose call has this id, for protocols whose results state it.
+    #[must_use]
+    pub fn tool_name(&self, call_id: &str) -> Option<&str> {
+        let parts = self.turns.iter().flat_map(|turn| &turn.parts);
+        parts.rev().find_map(|part| match part {
+            Part::ToolCall(call) if call.id == call_id => Some(call.name.as_str()),
+            Part::ToolCall(_)
+            | Part::Text(_)
+            | Part::Media(_)
+            | Part::Thought(_)
+            | Part::ToolResult(_) => None,
+        })
+    }
+
+    /// The turns with neighbours of the same role made one, for protocols in which roles alternate.
+    #[must_use]
+    pub fn alternating(&self) -> Vec<(Role, Vec<&Part>)> {
+        let mut out: Vec<(Role, Vec<&Part>)> = Vec::new();
+        for turn in &self.turns {
+            match out.last_mut().filter(|(role, _)| *role == turn.role) {
+                Some((_, parts)) => parts.extend(&turn.parts),
+                None => out.push((turn.role, turn.parts.iter().collect())),
+            }
+        }
+        out
+    }
+}
+
+/// Something of a request that a protocol may not be able to say. Each protocol has its own name for it:
+/// see [`crate::protocols::Spoken::name_of`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The conversation.
+    Turns,
+    /// Media in it, or of a kind or source that does not pass.
+    Media,
+    /// Reasoning in it.
+    Thoughts,
+    /// Tools.
+    Tools,
+    /// Which of them.
+    ToolChoice,
+    /// Several at once.
+    ParallelToolCalls,
+    /// That a tool failed.
+    ToolErrors,
+    /// The answer's length.
+    MaxTokens,
+    /// Sampling.
+    Temperature,
+    /// Sampling.
+    TopP,
+    /// Sampling.
+    TopK,
+    /// Sampling.
+    Seed,
+    /// Sampling.
+    FrequencyPenalty,
+    /// Sampling.
+    PresencePenalty,
+    /// Texts that end the answer.
+    Stop,
+    /// The form of the answer.
+    Format,
+    /// How much to think.
+    Reasoning,
+    /// Whose request it is.
+    User,
+}

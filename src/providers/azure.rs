@@ -1,0 +1,91 @@
+//! Azure OpenAI: deployments at the key's own endpoint, with `api-key` or a token of Entra ID.
+
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
+use http::{HeaderName, Request, Uri};
+
+use holdline_core::time::WallMs;
+
+use super::{
+    Adapter, Call, Credential, Grant, NotCallable, join, openai, percent_encoded, put_secret,
+};
+use crate::config::vendor::{AzureKey, Vendor};
+
+/// Used where neither key nor alias names one: the newest that is generally available.
+const API_VERSION: &str = "2024-10-21";
+
+/// Where tokens for Azure's public cloud are granted.
+const AUTHORITY: &str = "https://login.microsoftonline.com";
+
+/// What tokens are for.
+const SCOPE: &str = "https://cognitiveservices.azure.com/.default";
+
+const KEY_HEADER: HeaderName = HeaderName::from_static("api-key");
+
+/// The adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct Azure;
+
+fn config<'a>(call: &Call<'a>) -> Option<&'a AzureKey> {
+    match &call.key?.vendor {
+        Vendor::Azure(azure) => Some(azure),
+        Vendor::None => None,
+    }
+}
+
+impl Adapter for Azure {
+    fn endpoint(&self, call: &Call<'_>) -> Result<Uri, NotCallable> {
+        let of_alias = call.alias.and_then(|alias| alias.endpoint.as_ref());
+        let base = of_alias.unwrap_or_else(|| call.base());
+        let version = call.alias.and_then(|alias| alias.api_version.as_deref());
+        let version = version
+            .or_else(|| config(call)?.api_version.as_deref())
+            .unwrap_or(API_VERSION);
+        let target = format!(
+            "/openai/deployments/{}{}?api-version={}",
+            percent_encoded(call.model),
+            openai::path(call.protocol, call.operation)?,
+            percent_encoded(version),
+        );
+        join(base, &target)
+    }
+
+    fn grant(&self, call: &Call<'_>, _now: WallMs) -> Result<Option<Grant>, NotCallable> {
+        let Some(entra) = config(call).and_then(|azure| azure.entra.as_ref()) else {
+            return Ok(None);
+        };
+        let authority = entra.authority.clone();
+        let authority = authority.unwrap_or_else(|| Uri::from_static(AUTHORITY));
+        let path = format!("/{}/oauth2/v2.0/token", percent_encoded(&entra.tenant_id));
+        let scopes = if entra.scopes.is_empty() {
+            SCOPE.to_owned()
+        } else {
+            entra.scopes.join(" ")
+        };
+        let form = format!(
+            "grant_type=client_credentials&client_id={}&client_secret={}&scope={}",
+            percent_encoded(&entra.client_id),
+            percent_encoded(entra.client_secret.expose()),
+            percent_encoded(&scopes),
+        );
+        Ok(Some(Grant {
+            uri: join(&authority, &path)?,
+            form,
+        }))
+    }
+
+    fn sign(
+        &self,
+        _call: &Call<'_>,
+        credential: Credential<'_>,
+        _now: WallMs,
+        request: &mut Request<Bytes>,
+    ) -> Result<(), NotCallable> {
+        let headers = request.headers_mut();
+        match credential {
+            Credential::None => Ok(()),
+            Credential::Secret(secret) => put_secret(headers, KEY_HEADER, "", secret),
+            Credential::Token(token) => put_secret(headers, AUTHORIZATION, "Bearer ", token),
+        }
+    }
+}
