@@ -122,14 +122,11 @@ fn selection(bench: &mut Criterion) {
             black_box(picked.is_some())
         });
     });
-    let request = |provider: Option<usize>| RequestFacts {
-        target: Target {
+    let request = |provider: Option<usize>| {
+        RequestFacts::new(Target {
             provider: provider.map(|at| ProviderId::from(format!("provider-{at}"))),
             model: models[0].clone(),
-        },
-        fallbacks: vec![],
-        pin: None,
-        direct_key: false,
+        })
     };
     for (name, facts) in [
         ("plan a named request", request(Some(1))),

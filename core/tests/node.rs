@@ -80,13 +80,11 @@ impl Node {
             None => (None, asked),
         };
         let facts = RequestFacts {
-            target: Target {
+            pin: pin.map(|id| Pin::Id(KeyId::from(id))),
+            ..RequestFacts::new(Target {
                 provider,
                 model: ModelId::from(model),
-            },
-            fallbacks: vec![],
-            pin: pin.map(|id| Pin::Id(KeyId::from(id))),
-            direct_key: false,
+            })
         };
         let plan = plan(view, &facts, &mut self.rng, self.now).unwrap();
         let mut walk = Walk::new(plan, Limits { max_attempts: 200 });

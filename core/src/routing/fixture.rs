@@ -8,6 +8,7 @@ use rand::rngs::StdRng;
 
 use super::{BudgetRule, KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, Settings, View};
 use crate::failure::Reason;
+use crate::health::{ModelHealth, RouteHealth, State};
 use crate::holds::view::HoldRef;
 use crate::holds::{Body, KeyHolds, Register, Wait};
 use crate::ids::{Fingerprint, KeyId, ModelId, ProviderId};
@@ -149,6 +150,22 @@ impl ProviderView {
         };
         self.retry.budget = Some(rule);
         self.retry_budget = Some(shared::budget(rule));
+        self
+    }
+
+    /// Measured for [`MODEL`]: every key in this state.
+    pub(crate) fn does(mut self, state: State, score: f64) -> Self {
+        let route = RouteHealth {
+            state,
+            weight: f64::from(u8::from(state != State::Failed)),
+            tried: true,
+        };
+        let health = ModelHealth {
+            routes: vec![route; self.keys.len()],
+            score,
+            ..ModelHealth::default()
+        };
+        self.health = Arc::new([(model(), health)].into());
         self
     }
 

@@ -10,11 +10,13 @@ pub mod key;
 pub mod pin;
 pub mod plan;
 pub mod provider;
+pub mod session;
 pub mod settings;
 pub mod view;
 
 pub use budget::{Bucket, BudgetRule, RetryBudget};
 pub use pin::Pin;
-pub use plan::{Leg, Plan, PlanError, PlannedCheck, RequestFacts, Target, dry_run, plan};
+pub use plan::{Leg, Legs, Plan, PlanError, PlannedCheck, RequestFacts, Target, dry_run, plan};
+pub use session::Bound;
 pub use settings::Settings;
 pub use view::{KeySpec, KeyView, ModelRule, ProviderView, RetryPolicy, View};

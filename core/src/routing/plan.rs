@@ -1,20 +1,26 @@
 //! The legs of one request: the provider it goes to and the fallbacks behind it.
 
 mod bare;
+mod behind;
 mod named;
+mod pool;
 #[cfg(test)]
 mod tests;
 
 use rand_core::RngCore;
+use smallvec::SmallVec;
 
 use super::key::below;
 use super::pin::Pin;
-use super::provider::{Serves, Standing};
+use super::session::Bound;
 use super::view::{ProviderView, View};
 use crate::holds::CheckGuard;
 use crate::ids::{KeyId, ModelId, ProviderId};
 use crate::time::Mono;
-use crate::trail::{self, LogLine, Route};
+use crate::trail::{LogLine, Route};
+
+pub(crate) use crate::trail::Because;
+pub(crate) use pool::{Candidate, Pool};
 
 /// What planning needs of a request.
 #[derive(Clone, Debug)]
@@ -25,8 +31,13 @@ pub struct RequestFacts {
     pub fallbacks: Vec<Target>,
     /// The key the caller pinned.
     pub pin: Option<Pin>,
+    /// The key that the operator's rule pinned which named the provider: it comes before the caller's,
+    /// and stays with its provider.
+    pub rule_pin: Option<Pin>,
     /// The caller brings its own key: nothing is picked, measured or held on the first leg.
     pub direct_key: bool,
+    /// Where the request's session is served.
+    pub session: Option<Bound>,
 }
 
 /// A model, at a provider or wherever it is served.
@@ -47,20 +58,27 @@ pub struct Leg {
     pub model: ModelId,
     /// The only key to use.
     pub pin: Option<KeyId>,
+    /// The key that the request's session was served with: used first, while it may be.
+    pub session_key: Option<KeyId>,
     /// The caller's own key is used.
     pub direct_key: bool,
 }
+
+/// The legs of a plan: few requests have more than a primary and three fallbacks.
+pub type Legs = SmallVec<[Leg; 4]>;
 
 /// What a request will do, and why.
 #[derive(Debug, Default)]
 pub struct Plan {
     /// In order: the primary, then its fallbacks.
-    pub legs: Vec<Leg>,
+    pub legs: Legs,
     /// What is worth telling in the request's log.
     pub notes: Vec<LogLine>,
-    /// Set where this request is the one that finds out whether a provider held on every key serves
-    /// again: the key that the first leg begins with. No other request of this node has it.
+    /// Set where this request is the one that finds out whether a held key of a provider serves again:
+    /// the key that the first leg begins with. No other request of this node has it.
     pub check: Option<PlannedCheck>,
+    /// The provider that the request named is failing, and it goes there all the same, as no check.
+    pub kept_on_failing: bool,
 }
 
 /// A check that planning took for the first leg.
@@ -122,7 +140,7 @@ pub fn plan<R: RngCore>(
     Planning::new(view, facts, Checks::Take, rng, now).finish()
 }
 
-/// Plans a request that will not be sent: the same decisions, but no check slot is taken.
+/// Plans a request that will not be sent: the same decisions, but no check and no turn is taken.
 ///
 /// # Errors
 /// As [`plan`].
@@ -142,7 +160,8 @@ enum Checks {
     Look,
 }
 
-/// A plan in the making. Requests that name a provider are in `named`, the others in `bare`.
+/// A plan in the making. Requests that name a provider are in `named`, the others in `bare`, what
+/// stands behind the first leg in `behind`.
 struct Planning<'a, R> {
     view: &'a View,
     facts: &'a RequestFacts,
@@ -175,6 +194,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
             Some(provider) => self.named(provider)?,
             None => self.bare()?,
         }
+        self.offer_session_key();
         Ok(self.plan)
     }
 
@@ -187,19 +207,27 @@ impl<'a, R: RngCore> Planning<'a, R> {
         self.facts.pin.as_ref().filter(|_| !self.facts.direct_key)
     }
 
-    fn is_open(&self, provider: &ProviderView, model: &ModelId) -> bool {
-        self.view.standing(provider, model, self.now) == Standing::Open
+    /// Where the session is served, where that counts: pins and own keys leave nothing to choose.
+    fn session(&self) -> Option<&'a Bound> {
+        let chosen = self.facts.direct_key || self.facts.pin.is_some();
+        self.facts.session.as_ref().filter(|_| !chosen)
     }
 
-    /// Makes this request the check of a provider held on every key, if one of its keys is due and
-    /// nobody checks it. Requests with a key of their own choice are no checks.
-    fn take_check(&mut self, provider: &ProviderView) -> bool {
-        if self.facts.direct_key || self.facts.pin.is_some() {
+    /// Whether this request may find things out for others: not with a key of its own choice, and not
+    /// while its session is served somewhere.
+    fn may_prove(&self) -> bool {
+        !self.facts.direct_key && self.facts.pin.is_none() && self.facts.rule_pin.is_none()
+    }
+
+    /// Makes this request the check of one of the provider's held keys, if one is due and nobody checks
+    /// it.
+    fn take_check(&mut self, provider: &ProviderView, model: &ModelId) -> bool {
+        if !self.may_prove() {
             return false;
         }
         match self.checks {
-            Checks::Look => provider.has_due_key(self.model(), self.now),
-            Checks::Take => match provider.try_check(self.model(), self.now) {
+            Checks::Look => provider.has_due_key(model, self.now),
+            Checks::Take => match provider.try_check(model, self.now) {
                 Some((key, guard)) => {
                     self.plan.check = Some(PlannedCheck { key, guard });
                     true
@@ -209,90 +237,48 @@ impl<'a, R: RngCore> Planning<'a, R> {
         }
     }
 
-    fn first_leg(&mut self, provider: &ProviderView, pin: Option<KeyId>) {
+    /// Takes a Recovering provider's turn, if nobody has.
+    fn take_turn(&self, candidate: &Candidate<'_>) -> bool {
+        let health = candidate.provider.health.get(candidate.model);
+        health.is_some_and(|health| match self.checks {
+            Checks::Look => health.turn.is_free(),
+            Checks::Take => health.turn.take(),
+        })
+    }
+
+    fn first_leg(&mut self, provider: &ProviderView, model: &ModelId, pin: Option<KeyId>) {
         self.plan.legs.push(Leg {
-            provider: provider.id.clone(),
-            model: self.model().clone(),
             pin,
             direct_key: self.facts.direct_key,
+            ..Leg::new(&provider.id, model)
         });
     }
 
-    /// The open providers that serve the model, in an order of chance: those that name it, then those
-    /// open to any.
-    fn open_providers(&mut self, model: &ModelId) -> Vec<&'a ProviderView> {
-        let mut open = self.view.serving(model);
-        open.retain(|(_, provider)| self.is_open(provider, model));
-        let named = open.partition_point(|(serves, _)| *serves == Serves::Named);
-        let (first, second) = open.split_at_mut(named);
-        shuffle(first, self.rng);
-        shuffle(second, self.rng);
-        open.into_iter().map(|(_, provider)| provider).collect()
-    }
-
-    /// The request's own fallbacks, in its order. Those whose provider is not configured stay: the
-    /// walk tells of them where it gets there. `except` is one that the request begins with.
-    fn own_fallbacks(&mut self, may_prune: bool, except: Option<&Leg>) {
-        let facts = self.facts;
-        let prune = may_prune && self.view.settings.prune_failed_fallbacks;
-        for target in &facts.fallbacks {
-            if except.is_some_and(|leg| target.is(leg)) {
-                continue;
+    /// Legs where the session was served begin with its key.
+    fn offer_session_key(&mut self) {
+        let Some(bound) = self.session() else {
+            return;
+        };
+        for leg in &mut self.plan.legs {
+            if leg.is_at(&bound.provider, &bound.model) && leg.pin.is_none() {
+                leg.session_key.clone_from(&bound.key);
             }
-            let Some(leg) = self.fallback(target) else {
-                self.plan
-                    .notes
-                    .push(trail::fallback_nobody_serves(&target.model));
-                continue;
-            };
-            let standing = self
-                .view
-                .provider(&leg.provider)
-                .map(|provider| self.view.standing(provider, &leg.model, self.now));
-            if prune && matches!(standing, Some(Standing::HeldOnEveryKey { .. })) {
-                self.plan.notes.push(trail::fallback_pruned(leg.route()));
-            } else {
-                self.plan.legs.push(leg);
-            }
-        }
-    }
-
-    /// The leg of one own fallback; where it names no provider, one that serves it, best one that the
-    /// request does not go to anyway.
-    fn fallback(&mut self, target: &Target) -> Option<Leg> {
-        if let Some(provider) = &target.provider {
-            return Some(Leg::new(provider, &target.model));
-        }
-        let open = self.open_providers(&target.model);
-        let fresh = open
-            .iter()
-            .find(|provider| !self.plan.goes_to(&provider.id, &target.model));
-        let chosen = fresh.or(open.first()).copied();
-        let any = || self.view.serving(&target.model).first().map(|(_, p)| *p);
-        chosen
-            .or_else(any)
-            .map(|provider| Leg::new(&provider.id, &target.model))
-    }
-
-    /// Adds providers of the request's model behind what is planned, each once.
-    fn append(&mut self, providers: &[&ProviderView]) {
-        let model = self.model();
-        let before = self.plan.legs.len();
-        for provider in providers {
-            if !self.plan.goes_to(&provider.id, model) {
-                self.plan.legs.push(Leg::new(&provider.id, model));
-            }
-        }
-        let added = self.plan.legs.len() - before;
-        if added > 0 {
-            self.plan.notes.push(trail::fallbacks_added(added, model));
         }
     }
 }
 
-impl Target {
-    fn is(&self, leg: &Leg) -> bool {
-        self.provider.as_ref() == Some(&leg.provider) && self.model == leg.model
+impl RequestFacts {
+    /// A request for nothing but this.
+    #[must_use]
+    pub const fn new(target: Target) -> Self {
+        Self {
+            target,
+            fallbacks: Vec::new(),
+            pin: None,
+            rule_pin: None,
+            direct_key: false,
+            session: None,
+        }
     }
 }
 
@@ -304,8 +290,13 @@ impl Leg {
             provider: provider.clone(),
             model: model.clone(),
             pin: None,
+            session_key: None,
             direct_key: false,
         }
+    }
+
+    fn is_at(&self, provider: &ProviderId, model: &ModelId) -> bool {
+        self.provider == *provider && self.model == *model
     }
 
     /// For log lines.
@@ -320,17 +311,20 @@ impl Leg {
 
 impl Plan {
     fn goes_to(&self, provider: &ProviderId, model: &ModelId) -> bool {
-        self.legs
-            .iter()
-            .any(|leg| leg.provider == *provider && leg.model == *model)
+        self.legs.iter().any(|leg| leg.is_at(provider, model))
     }
 }
 
 impl PlanError {
-    fn unknown_pin(pin: &Pin, provider: &ProviderView, model: &ModelId) -> Self {
+    fn unknown_pin(
+        pin: &Pin,
+        header: &'static str,
+        provider: &ProviderView,
+        model: &ModelId,
+    ) -> Self {
         Self::UnknownPin {
             pin: pin.text().to_owned(),
-            header: pin.header(),
+            header,
             provider: provider.id.clone(),
             model: model.clone(),
         }

@@ -64,6 +64,12 @@ impl ProviderView {
             .min()
     }
 
+    /// Whether and how surely the provider serves the model, and the model as its keys name it.
+    #[must_use]
+    pub fn offer<'a>(&'a self, model: &'a ModelId) -> Option<(Serves, &'a ModelId)> {
+        Some((self.serves(model)?, model))
+    }
+
     /// How the provider stands for the model.
     #[must_use]
     pub fn standing(&self, model: &ModelId, now: Mono) -> Standing {
@@ -77,6 +83,16 @@ impl ProviderView {
             soonest = Some(soonest.map_or(due, |s: Mono| s.min(due)));
         }
         soonest.map_or(Standing::Open, |due| Standing::HeldOnEveryKey { due })
+    }
+
+    /// The state of the key at this place for a model, without regard to holds.
+    #[must_use]
+    pub fn route_state(&self, at: usize, model: &ModelId) -> State {
+        let route = self
+            .health
+            .get(model)
+            .and_then(|health| health.routes.get(at));
+        route.map_or(State::Healthy, |route| route.state)
     }
 
     /// Takes the check of the first key that is due and that nobody checks.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::failure::Scope;
+use crate::health::State;
 
 struct Names {
     azure: ProviderId,
@@ -113,13 +114,44 @@ fn holds_and_checks() {
 fn providers() {
     let names = Names::new();
     let (route, next) = (names.route(), names.other());
+    let direction = Direction {
+        state: State::Recovering,
+        score: 0.254,
+        due: None,
+    };
+    let chosen = |because| provider_chosen(route, 3, because, direction);
+    let many = vec![&names.azure; 10];
     insta::assert_snapshot!(shown(&[
-        provider_chosen(&names.azure, &names.model, 3),
-        provider_left_out(route),
-        provider_checked(route),
-        redirected(route, next),
+        chosen(Because::Best),
+        chosen(Because::Drawn(2)),
+        chosen(Because::Proof),
+        chosen(Because::LeastBad),
+        provider_left_out(route, true),
+        provider_left_out(route, false),
+        provider_checked(route, true),
+        provider_checked(route, false),
+        redirected(route, next, true),
+        redirected(route, next, false),
+        kept_on_failing(route, StaysBecause::RedirectOff),
+        kept_on_failing(route, StaysBecause::NothingHealthier),
         pin_not_there(next),
-        fallbacks_added(2, &names.model),
-        fallback_pruned(next),
+        own_key_moved(next),
+        fallbacks_added(2, &names.model, many[..2].iter().copied()),
+        fallbacks_added(10, &names.model, many.iter().copied()),
+        fallback_pruned(next, true),
+        fallback_pruned(next, false),
+    ]));
+}
+
+#[test]
+fn sessions() {
+    let names = Names::new();
+    let (route, next) = (names.route(), names.other());
+    insta::assert_snapshot!(shown(&[
+        session_stays(route, &names.model, next),
+        session_leaves(route, &names.model, true),
+        session_leaves(route, &names.model, false),
+        session_key_stays("az-eu", route),
+        session_key_leaves(&names.key, route, "the provider refused it"),
     ]));
 }

@@ -19,7 +19,7 @@ use rand_core::RngCore;
 use crate::failure::FailureClass;
 use crate::holds::{CheckGuard, Token};
 use crate::ids::{ModelId, ProviderId};
-use crate::routing::{KeySpec, Leg, Plan, PlannedCheck, RetryBudget, RetryPolicy, View};
+use crate::routing::{KeySpec, Leg, Legs, Plan, PlannedCheck, RetryBudget, RetryPolicy, View};
 use crate::time::Mono;
 use crate::trail::{self, AttemptEntry, LogLine, RetryKey};
 
@@ -113,7 +113,7 @@ pub struct Limits {
 /// The machine.
 #[derive(Debug)]
 pub struct Walk {
-    legs: Vec<Leg>,
+    legs: Legs,
     check: Option<PlannedCheck>,
     limits: Limits,
     /// The leg that is under way or comes next.

@@ -10,6 +10,7 @@ use rand_core::RngCore;
 use super::verdict::{self, After, LegEnd, Pool};
 use super::{Ending, Failure};
 use crate::failure::class::Retry;
+use crate::health::State;
 use crate::holds::view::Standing;
 use crate::holds::{CheckGuard, Token};
 use crate::ids::KeyId;
@@ -106,6 +107,13 @@ impl Rotation {
         {
             return Some(checking(leg, key, planned.guard, now));
         }
+        let mut left = None;
+        if let Some(id) = leg.session_key.as_ref().filter(|_| self.attempts == 0) {
+            match session_key(leg, provider, id, view.adaptive, now) {
+                Ok(next) => return Some(next),
+                Err(why) => left = Some(trail::session_key_leaves(id, leg.route(), why)),
+            }
+        }
         if let (Call::Same, Some(current)) = (call, &self.current)
             && let Some(key) = stay(provider, current, &leg.model, view.adaptive, now)
         {
@@ -125,7 +133,9 @@ impl Rotation {
                 again?
             }
         };
-        Some(self.picked(leg, picked, view.adaptive, now))
+        let mut next = self.picked(leg, picked, view.adaptive, now);
+        next.lines.splice(0..0, left);
+        Some(next)
     }
 
     fn pick<'a, R: RngCore>(
@@ -265,6 +275,31 @@ fn pinned(leg: &Leg, provider: &ProviderView, pin: &KeyId, holds: bool, now: Mon
             .push(trail::pinned_key_held(&key.spec.id, leg.route()));
     }
     Some(next)
+}
+
+/// The key that the leg's session was served with, or why it is left.
+fn session_key(
+    leg: &Leg,
+    provider: &ProviderView,
+    id: &KeyId,
+    holds: bool,
+    now: Mono,
+) -> Result<Next, &'static str> {
+    let at = provider.keys.iter().position(|key| key.spec.id == *id);
+    let Some(at) = at.filter(|at| provider.keys[*at].spec.serves(leg.model.as_str())) else {
+        return Err("it does not serve the model any more");
+    };
+    let key = &provider.keys[at];
+    if holds && key.holds.standing(&leg.model, now) != Standing::Free {
+        return Err("the provider refused it");
+    }
+    if provider.route_state(at, &leg.model) == State::Failed {
+        return Err("it is failing");
+    }
+    let mut next = with_key(leg, key, holds, now);
+    let line = trail::session_key_stays(&key.spec.name, leg.route());
+    next.lines.push(line);
+    Ok(next)
 }
 
 fn checking(leg: &Leg, key: &KeyView, guard: CheckGuard, now: Mono) -> Next {

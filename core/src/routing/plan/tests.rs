@@ -1,5 +1,8 @@
 //! Where requests go: named and bare, held and due, moved, appended, pruned, pinned.
 
+mod health;
+mod sessions;
+
 use std::collections::BTreeMap;
 
 use super::*;
@@ -37,10 +40,8 @@ fn target(text: &str) -> Target {
 
 fn request(asked: &str, fallbacks: &[&str]) -> RequestFacts {
     RequestFacts {
-        target: target(asked),
         fallbacks: fallbacks.iter().map(|text| target(text)).collect(),
-        pin: None,
-        direct_key: false,
+        ..RequestFacts::new(target(asked))
     }
 }
 

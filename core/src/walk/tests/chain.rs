@@ -205,7 +205,7 @@ fn a_planned_check_is_carried_out_first() {
     let due = view.provider(&"one".into()).unwrap();
     let (id, guard) = due.try_check(&MODEL.into(), Mono(1_000)).unwrap();
     let plan = Plan {
-        legs: vec![leg("one"), leg("two")],
+        legs: [leg("one"), leg("two")].into_iter().collect(),
         check: Some(PlannedCheck { key: id, guard }),
         ..Plan::default()
     };
