@@ -382,7 +382,7 @@ fn join(path: &str, field: &str) -> String {
 }
 
 /// Go's duration text in whole milliseconds: `300ms`, `1.5s`, `1h2m3s`.
-fn go_duration_ms(text: &str) -> Option<u64> {
+pub(crate) fn go_duration_ms(text: &str) -> Option<u64> {
     let mut rest = text;
     let mut total_ms = 0.0;
     while !rest.is_empty() {

@@ -13,6 +13,7 @@ use holdline_core::ids::{KeyId, ModelId, ProviderId};
 use holdline_core::routing::{ModelRule, Pin, RequestFacts, Target};
 
 use super::edit::{EditError, JsonBody};
+use super::session::Session;
 use crate::api::error::ApiError;
 use crate::api::routes::Route;
 use crate::config::{Catalog, Key, Secret, builtin};
@@ -62,6 +63,8 @@ pub(super) struct Inbound {
     pub(super) facts: RequestFacts,
     /// The caller's own key.
     pub(super) direct_key: Option<Secret>,
+    /// The session that it is part of.
+    pub(super) session: Option<Session>,
     /// When the caller wants no answer any more.
     pub(super) deadline: Option<Instant>,
     /// What the caller wants the provider to be told.
@@ -142,6 +145,7 @@ impl Inbound {
                 session: None,
             },
             direct_key,
+            session: None,
             deadline: deadline(headers, arrived)?,
             extra_headers: extra_headers(headers),
             client_headers: client_headers(headers),

@@ -211,6 +211,9 @@ impl Course {
             return;
         };
         flight.in_air = false;
+        if let Some(session) = &self.inbound.session {
+            session.ended(&flight.attempt, failure.as_ref(), self.node.clock.now());
+        }
         let class = failure.as_ref().map(|f| f.class);
         self.node
             .metrics

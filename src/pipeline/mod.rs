@@ -15,6 +15,7 @@ mod failed;
 mod opening;
 mod outgoing;
 mod relay;
+mod session;
 mod tokens;
 mod upstream;
 
@@ -53,6 +54,7 @@ pub struct Pipeline {
     node: Arc<Node>,
     upstream: Upstream,
     tokens: Tokens,
+    sessions: Arc<session::Store>,
 }
 
 impl Pipeline {
@@ -63,6 +65,7 @@ impl Pipeline {
             node,
             upstream: Upstream::new(),
             tokens: Tokens::default(),
+            sessions: Arc::default(),
         }
     }
 
@@ -96,9 +99,16 @@ impl Pipeline {
     ) -> Result<Course, ApiError> {
         let live = Arc::clone(&self.node.live());
         let inbound = Inbound::read(route, headers, body, &live.catalog, arrived.0).await?;
+        let mut inbound = Inbound::read(headers, body, &live.catalog, arrived.0).await?;
         let now = self.node.clock.now();
         // The body may have taken its time: plan with what is known by then.
         let live = self.node.live();
+        if live.view.adaptive && inbound.facts.pin.is_none() && !inbound.facts.direct_key {
+            let named = session::named(headers, &inbound.body.model)?;
+            inbound.session = named.map(|named| self.sessions.follow(named, now));
+            let followed = inbound.session.as_ref().and_then(|s| s.followed.clone());
+            inbound.facts.session = followed;
+        }
         let plan = routing::plan::plan(&live.view, &inbound.facts, &mut rand::rng(), now)
             .map_err(|error| unplanned(&error, &inbound))?;
         let limits = Limits {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::failure::Scope;
 use crate::health::State;
+use crate::routing::provider::Direction;
 
 struct Names {
     azure: ProviderId,
