@@ -159,6 +159,7 @@ impl ProviderView {
             state,
             weight: f64::from(u8::from(state != State::Failed)),
             tried: true,
+            ..RouteHealth::UNMEASURED
         };
         let health = ModelHealth {
             routes: vec![route; self.keys.len()],
