@@ -98,8 +98,7 @@ impl Pipeline {
         arrived: (Instant, WallMs),
     ) -> Result<Course, ApiError> {
         let live = Arc::clone(&self.node.live());
-        let inbound = Inbound::read(route, headers, body, &live.catalog, arrived.0).await?;
-        let mut inbound = Inbound::read(headers, body, &live.catalog, arrived.0).await?;
+        let mut inbound = Inbound::read(route, headers, body, &live.catalog, arrived.0).await?;
         let now = self.node.clock.now();
         // The body may have taken its time: plan with what is known by then.
         let live = self.node.live();
