@@ -14,6 +14,7 @@ use super::defaults;
 use super::reader::{Object, Reader};
 use super::secret::Secret;
 use super::vendor::{self, Alias, Vendor};
+use crate::providers::Kind;
 
 /// JSON as it was written, secrets included: kept for the admin API, never shown as it is.
 #[derive(Clone, PartialEq)]
@@ -87,6 +88,7 @@ pub(crate) fn read(
     let key = reader.object(path, value)?;
     let (id, name) = identity(&key, provider)?;
     let optional = builtin.is_some_and(|builtin| builtin.value_optional);
+    let kind = builtin.map_or(Kind::Unspoken, |builtin| builtin.kind);
     let secret = match key.secret("value") {
         Some(secret) => secret,
         None if optional => Secret::from(String::new()),
@@ -115,7 +117,7 @@ pub(crate) fn read(
             .into_iter()
             .collect(),
         base_url: vendor::key_url(&key, &blocks),
-        vendor: vendor::read(&key, &blocks),
+        vendor: vendor::read(&key, kind, &blocks),
         alias_details: alias_details(&key, &aliases),
         identity: Secret::from(canonical(&json!({"aliases": aliases, "blocks": blocks}))),
         aliases: aliases

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::network::base_url;
 use super::reader::Object;
 use super::secret::Secret;
+use crate::providers::Kind;
 
 /// A key's own block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,9 +66,20 @@ impl Vendor {
     }
 }
 
-/// Reads the blocks of a key. `resolved` are the same blocks with their references resolved.
-pub(super) fn read(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Vendor {
+/// Reads the block of a key that its kind of provider has. `resolved` are the blocks with their
+/// references resolved.
+pub(super) fn read(key: &Object<'_, '_>, kind: Kind, resolved: &Map<String, Value>) -> Vendor {
+    match kind {
+        Kind::Azure => azure(key, resolved),
+        Kind::OpenAi | Kind::Anthropic | Kind::Unspoken => Vendor::None,
+    }
+}
+
+fn azure(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Vendor {
     let Some(block) = key.object("azure_key_config") else {
+        if key.get("value").is_none() {
+            key.error("value", "is missing: give the resource's key");
+        }
         return Vendor::None;
     };
     let fields = &resolved["azure_key_config"];
