@@ -49,6 +49,7 @@ impl Gateway {
         }
         let path = request.uri().path();
         if let Some(route) = routes::find(path) {
+            let route = route.with_query(request.uri().query());
             return match *request.method() {
                 Method::POST => parts.pipeline.infer(request, route).await,
                 _ => wrong_method("POST", route.protocol),
@@ -59,6 +60,10 @@ impl Gateway {
                 models::list(&parts.node.live().catalog, request.uri().query())
             }
             (paths::MODELS, _) => wrong_method("GET", Protocol::Chat),
+            _ if models::is_googles(path) => match *request.method() {
+                Method::GET => models::googles(&parts.node.live().catalog, path),
+                _ => wrong_method("GET", Protocol::Generate),
+            },
             ("/", &Method::GET | &Method::HEAD) => root(),
             ("/", _) => wrong_method("GET, HEAD", Protocol::Chat),
             (paths::HEALTH | paths::READY | paths::METRICS, _) => parts.routed(request).await,

@@ -9,7 +9,9 @@ use serde::Serialize;
 use holdline_core::routing::{KeySpec, ModelRule};
 
 use super::error::ApiError;
+use super::{paths, routes};
 use crate::config::{Catalog, Provider};
+use crate::protocols::Protocol;
 use crate::server::Body;
 
 #[derive(Serialize)]
@@ -43,11 +45,78 @@ pub(super) fn list(catalog: &Catalog, query: Option<&str>) -> Response<Body> {
         object: "list",
         data,
     };
-    let body = serde_json::to_vec(&list).expect("it holds only strings and numbers");
+    json(serde_json::to_vec(&list).expect("it holds only strings and numbers"))
+}
+
+fn json(body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(CONTENT_TYPE, json);
     response
+}
+
+/// Whether Google's SDKs look for models here: for all, or for the one behind the slash.
+pub(super) fn is_googles(path: &str) -> bool {
+    of_googles(path).is_some()
+}
+
+fn of_googles(path: &str) -> Option<&str> {
+    let behind = routes::google_models(path.strip_prefix(paths::GENAI)?)?;
+    (behind.is_empty() || behind.starts_with('/')).then_some(behind)
+}
+
+#[derive(Serialize)]
+struct GoogleList {
+    models: Vec<GoogleModel>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GoogleModel {
+    name: String,
+    display_name: String,
+    supported_generation_methods: [&'static str; 3],
+}
+
+/// Answers Google's list of all models, or one of them. Gemini's own have bare names, others their
+/// provider before them: so they are asked for on this route.
+pub(super) fn googles(catalog: &Catalog, path: &str) -> Response<Body> {
+    let providers = catalog.providers.values();
+    let all = providers
+        .flat_map(|provider| models_of(provider))
+        .map(|model| {
+            let name = if model.owned_by == "gemini" {
+                model.name
+            } else {
+                &model.id
+            };
+            GoogleModel {
+                name: format!("models/{name}"),
+                display_name: model.name.to_owned(),
+                supported_generation_methods: [
+                    "generateContent",
+                    "streamGenerateContent",
+                    "countTokens",
+                ],
+            }
+        });
+    let wanted = of_googles(path).and_then(|behind| behind.strip_prefix('/'));
+    let body = match wanted.filter(|name| !name.is_empty()) {
+        None => serde_json::to_vec(&GoogleList {
+            models: all.collect(),
+        }),
+        Some(name) => {
+            let name = format!("models/{}", routes::percent_decoded(name));
+            let Some(found) = all.into_iter().find(|model| model.name == name) else {
+                let message =
+                    format!("no key lists {name}: GET {path} without it names all that are listed");
+                let refusal = ApiError::caller(StatusCode::NOT_FOUND, message);
+                return refusal.into_response_in(Protocol::Generate);
+            };
+            serde_json::to_vec(&found)
+        }
+    };
+    json(body.expect("it holds only strings"))
 }
 
 fn wanted_provider(query: &str) -> Option<&str> {

@@ -4,6 +4,8 @@
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 /// Models that keys can serve.
 pub const MODELS: &str = "/v1/models";
+/// What Google's SDKs put before their own paths.
+pub const GENAI: &str = "/genai";
 /// Whether the process can serve: public.
 pub const HEALTH: &str = "/health";
 /// Whether it should be sent traffic: public.

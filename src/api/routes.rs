@@ -17,6 +17,8 @@ pub struct Route {
     pub model: Option<String>,
     /// The path asks for a stream. Elsewhere the body does.
     pub stream: bool,
+    /// The stream is to be one JSON list of its events: Google's way without `alt=sse`.
+    pub listed: bool,
 }
 
 impl Route {
@@ -28,6 +30,7 @@ impl Route {
             family: None,
             model: None,
             stream: false,
+            listed: false,
         }
     }
 
@@ -40,18 +43,36 @@ impl Route {
 }
 
 impl Route {
+    /// The same with what its query says.
+    #[must_use]
+    pub fn with_query(self, query: Option<&str>) -> Self {
+        let as_events = query.is_some_and(|query| query.split('&').any(|pair| pair == "alt=sse"));
+        Self {
+            listed: self.listed && !as_events,
+            ..self
+        }
+    }
+
     /// What `extra_fields` and log records call such a request.
     #[must_use]
     pub const fn request_type(&self, stream: bool) -> &'static str {
         match (self.operation, self.protocol) {
             (Operation::CountTokens, _) => "count_tokens",
-            (Operation::Answer, Protocol::Chat | Protocol::Messages) if stream => {
-                "chat_completion_stream"
+            (Operation::Answer, Protocol::Chat | Protocol::Messages | Protocol::Generate) => {
+                if stream {
+                    "chat_completion_stream"
+                } else {
+                    "chat_completion"
+                }
             }
-            (Operation::Answer, Protocol::Chat | Protocol::Messages) => "chat_completion",
+            (Operation::Answer, Protocol::Responses) if stream => "responses_stream",
+            (Operation::Answer, Protocol::Responses) => "responses",
             (Operation::Answer, Protocol::Completions) if stream => "text_completion_stream",
             (Operation::Answer, Protocol::Completions) => "text_completion",
-            (Operation::Answer, Protocol::Embeddings) => "embedding",
+            (
+                Operation::Answer,
+                Protocol::Embeddings | Protocol::EmbedContent | Protocol::BatchEmbedContents,
+            ) => "embedding",
         }
     }
 }
@@ -75,6 +96,9 @@ pub fn find(path: &str) -> Option<Route> {
     if let Some(rest) = path.strip_prefix("/anthropic") {
         return messages(rest.strip_prefix("/v1")?);
     }
+    if let Some(rest) = path.strip_prefix(super::paths::GENAI) {
+        return generate(rest);
+    }
     unified(path.strip_prefix("/v1")?)
 }
 
@@ -83,6 +107,11 @@ fn unified(path: &str) -> Option<Route> {
         "/chat/completions" => Some(Route::new(Protocol::Chat).unified()),
         "/completions" => Some(Route::new(Protocol::Completions).unified()),
         "/embeddings" => Some(Route::new(Protocol::Embeddings).unified()),
+        "/responses" => Some(Route::new(Protocol::Responses).unified()),
+        "/responses/input_tokens" => Some(Route {
+            operation: Operation::CountTokens,
+            ..Route::new(Protocol::Responses)
+        }),
         _ => messages(path),
     }
 }
@@ -102,6 +131,58 @@ fn messages(path: &str) -> Option<Route> {
     }
 }
 
+/// Behind `/genai`: a version, the model, and what is to be done with it.
+fn generate(path: &str) -> Option<Route> {
+    let named = google_models(path)?.strip_prefix('/')?;
+    let (model, verb) = named.rsplit_once(':')?;
+    let (protocol, operation, stream) = match verb {
+        "generateContent" => (Protocol::Generate, Operation::Answer, false),
+        "streamGenerateContent" => (Protocol::Generate, Operation::Answer, true),
+        "countTokens" => (Protocol::Generate, Operation::CountTokens, false),
+        "embedContent" => (Protocol::EmbedContent, Operation::Answer, false),
+        "batchEmbedContents" => (Protocol::BatchEmbedContents, Operation::Answer, false),
+        _ => return None,
+    };
+    Some(Route {
+        operation,
+        family: Some("gemini"),
+        model: Some(percent_decoded(model)),
+        stream,
+        listed: stream,
+        ..Route::new(protocol)
+    })
+}
+
+/// What stands behind `models` in a path behind `/genai`.
+#[must_use]
+pub fn google_models(path: &str) -> Option<&str> {
+    let (version, rest) = path.strip_prefix('/')?.split_once('/')?;
+    matches!(version, "v1" | "v1beta" | "v1alpha").then_some(())?;
+    rest.strip_prefix("models")
+}
+
+/// Text out of a path. What is badly encoded stays as it is.
+#[must_use]
+pub fn percent_decoded(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let pair = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 /// Whose errors a client at this path reads, whether it leads anywhere or not.
 #[must_use]
 pub fn dialect(path: &str) -> Protocol {
@@ -110,6 +191,9 @@ pub fn dialect(path: &str) -> Protocol {
     }
     if path.starts_with("/anthropic/") {
         return Protocol::Messages;
+    }
+    if path.starts_with(super::paths::GENAI) {
+        return Protocol::Generate;
     }
     Protocol::Chat
 }
@@ -125,7 +209,7 @@ mod tests {
             Some((route.protocol, route.operation, route.unified, route.family))
         };
         use Operation::{Answer, CountTokens};
-        use Protocol::{Chat, Embeddings, Messages};
+        use Protocol::{Chat, Embeddings, Generate, Messages, Responses};
         for (path, expected) in [
             ("/v1/chat/completions", Some((Chat, Answer, true, None))),
             (
@@ -153,10 +237,45 @@ mod tests {
             ("/anthropic/v1/chat/completions", None),
             ("/v1/models", None),
             ("/chat/completions", None),
+            ("/v1/responses", Some((Responses, Answer, true, None))),
+            (
+                "/openai/v1/responses",
+                Some((Responses, Answer, false, Some("openai"))),
+            ),
+            (
+                "/v1/responses/input_tokens",
+                Some((Responses, CountTokens, false, None)),
+            ),
+            (
+                "/genai/v1beta/models/gemini-flash:generateContent",
+                Some((Generate, Answer, false, Some("gemini"))),
+            ),
+            (
+                "/genai/v1/models/gemini-flash:countTokens",
+                Some((Generate, CountTokens, false, Some("gemini"))),
+            ),
+            ("/genai/v1beta/models/gemini-flash:predict", None),
+            ("/genai/v1beta/models", None),
+            ("/genai/models/m:generateContent", None),
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
         assert_eq!(dialect("/anthropic/v1/nothing"), Messages);
         assert_eq!(dialect("/v1/nothing"), Chat);
+        assert_eq!(dialect("/genai/v1beta/nothing"), Generate);
+    }
+
+    #[test]
+    fn google_paths_have_the_model_and_the_stream() {
+        let route =
+            find("/genai/v1beta/models/anthropic%2Fclaude:x:streamGenerateContent").unwrap();
+        assert_eq!(route.model.as_deref(), Some("anthropic/claude:x"));
+        assert!(route.stream && route.listed);
+        assert!(!route.clone().with_query(Some("key=1&alt=sse")).listed);
+        assert!(route.with_query(Some("alt=json")).listed);
+        let route = find("/genai/v1beta/models/vertex/m:batchEmbedContents").unwrap();
+        assert_eq!(route.model.as_deref(), Some("vertex/m"));
+        assert_eq!(route.protocol, Protocol::BatchEmbedContents);
+        assert_eq!(percent_decoded("a%2fb%zz%c3%bc%"), "a/b%zzü%");
     }
 }

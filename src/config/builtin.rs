@@ -26,6 +26,22 @@ pub const CHAT_PATH: &str = "/v1/chat/completions";
 /// Chat and what stands beside it at most providers.
 const LIKE_OPENAI: &[Protocol] = &[Protocol::Chat, Protocol::Completions, Protocol::Embeddings];
 
+/// What OpenAI itself speaks.
+const OPENAI: &[Protocol] = &[
+    Protocol::Chat,
+    Protocol::Completions,
+    Protocol::Embeddings,
+    Protocol::Responses,
+];
+
+/// What Google speaks.
+const GOOGLE: &[Protocol] = &[
+    Protocol::Generate,
+    Protocol::EmbedContent,
+    Protocol::BatchEmbedContents,
+    Protocol::Embeddings,
+];
+
 /// The built-in provider of this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Builtin> {
@@ -72,19 +88,14 @@ pub const ALL: &[Builtin] = &[
     openai("cerebras", "https://api.cerebras.ai"),
     openai("deepseek", "https://api.deepseek.com"),
     openai("fireworks", "https://api.fireworks.ai/inference"),
-    // Its endpoint that speaks OpenAI's chat.
-    Builtin {
-        chat_path: "/chat/completions",
-        ..openai(
-            "gemini",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-        )
-    },
     openai("groq", "https://api.groq.com/openai"),
     openai("huggingface", "https://router.huggingface.co"),
     openai("mistral", "https://api.mistral.ai"),
     openai("nebius", "https://api.tokenfactory.nebius.com"),
-    openai("openai", "https://api.openai.com"),
+    Builtin {
+        speaks: OPENAI,
+        ..openai("openai", "https://api.openai.com")
+    },
     openai("openrouter", "https://openrouter.ai/api"),
     openai("parasail", "https://api.parasail.io"),
     Builtin {
@@ -92,7 +103,10 @@ pub const ALL: &[Builtin] = &[
         ..openai("perplexity", "https://api.perplexity.ai")
     },
     openai("together", "https://api.together.xyz"),
-    openai("xai", "https://api.x.ai"),
+    Builtin {
+        speaks: OPENAI,
+        ..openai("xai", "https://api.x.ai")
+    },
     self_hosted("ollama", Some("http://localhost:11434")),
     self_hosted("sgl", None),
     self_hosted("vllm", None),
@@ -101,10 +115,15 @@ pub const ALL: &[Builtin] = &[
         speaks: &[Protocol::Messages],
         ..openai("anthropic", "https://api.anthropic.com")
     },
+    Builtin {
+        kind: Kind::Gemini,
+        speaks: GOOGLE,
+        ..openai("gemini", "https://generativelanguage.googleapis.com")
+    },
     // At each key's own endpoint.
     Builtin {
         kind: Kind::Azure,
-        speaks: LIKE_OPENAI,
+        speaks: OPENAI,
         ..self_hosted("azure", None)
     },
     other("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),

@@ -40,6 +40,11 @@ impl Conversion {
         read.map_err(|e| Failed::broken(format!("the provider's stream cannot be read: {e}")))
     }
 
+    /// How many events were written, where the client's protocol counts them.
+    pub(super) fn events(&self) -> u64 {
+        self.writer.events()
+    }
+
     /// Writes the end of a whole answer.
     pub(super) fn end(&mut self, extra_fields: Option<&[u8]>, out: &mut BytesMut) {
         self.writer.end(extra_fields, out);

@@ -12,6 +12,7 @@ mod decode;
 mod edit;
 pub(crate) mod explain;
 mod failed;
+mod listed;
 mod opening;
 mod outgoing;
 mod relay;
@@ -39,6 +40,7 @@ use admit::Inbound;
 use call::Reply;
 use course::{Course, Next};
 use failed::{Failed, Late};
+use listed::Listed;
 use relay::Relay;
 use tokens::Tokens;
 use upstream::Upstream;
@@ -137,7 +139,8 @@ impl Pipeline {
                         course.dropped = std::mem::take(&mut opened.dropped);
                         course.settle_served();
                         let headers = std::mem::take(&mut opened.headers);
-                        return streamed(headers, Relay::new(course, *opened));
+                        let listed = course.inbound.route.listed;
+                        return streamed(headers, Relay::new(course, *opened), listed);
                     }
                     Err(failed) => {
                         course.settle_failed(&failed);
@@ -214,11 +217,16 @@ fn served(mut course: Course, headers: HeaderMap, mut body: Bytes) -> Response<B
     response
 }
 
-fn streamed(headers: HeaderMap, relay: Relay) -> Response<Body> {
-    let mut response = Response::new(Body::stream(relay));
+fn streamed(headers: HeaderMap, relay: Relay, listed: bool) -> Response<Body> {
+    let (body, kind) = if listed {
+        (Body::stream(Listed::new(relay)), "application/json")
+    } else {
+        (Body::stream(relay), "text/event-stream")
+    };
+    let mut response = Response::new(body);
     let all = response.headers_mut();
     *all = headers;
-    all.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    all.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     all.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     // Proxies in front (nginx) would collect the events otherwise.
     all.insert("x-accel-buffering", HeaderValue::from_static("no"));

@@ -41,6 +41,8 @@ pub(super) struct Relay {
     /// The answer is whole, whether its end mark comes or not.
     complete: bool,
     yields: u8,
+    /// Events of the provider that the client has.
+    passed: u64,
     state: State,
 }
 
@@ -72,6 +74,7 @@ impl Relay {
             callers: deadline.map(|at| Box::pin(tokio::time::sleep_until(at))),
             complete: false,
             yields: 0,
+            passed: 0,
             state: State::Flowing,
         };
         for event in held_back {
@@ -104,10 +107,12 @@ impl Relay {
         } else if self.course.inbound.route.unified && (seen.complete || seen.usage_only) {
             let extra = extra_fields(&self.course);
             let data = with_extra_fields(&event.data, &extra);
-            write_event(None, &data, &mut self.out);
+            let name = Some(event.kind()).filter(|name| !name.is_empty());
+            write_event(name, &data, &mut self.out);
         } else {
             self.out.extend_from_slice(&event.wire);
         }
+        self.passed += 1;
         if seen.ends {
             self.end_well();
         }
@@ -129,7 +134,9 @@ impl Relay {
     fn end_badly(&mut self, failed: Failed) {
         let error = failure_told(&self.course, &failed);
         let client = self.course.inbound.route.protocol.spoken();
-        client.error_event(&error, &mut self.out);
+        let conversion = self.conversion.as_ref();
+        let place = conversion.map_or(self.passed, Conversion::events);
+        client.error_event(&error, place, &mut self.out);
         self.state = State::Ended;
         let class = failed.failure.class;
         self.course.observe(Some(failed.failure));

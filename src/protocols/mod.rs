@@ -43,9 +43,11 @@
 //! leaves the conversions at their defaults: they say that there is none.
 
 pub mod chat;
+pub mod generate;
 pub mod json;
 pub mod messages;
 pub mod plain;
+pub mod responses;
 pub mod sse;
 pub mod talk;
 
@@ -70,6 +72,14 @@ pub enum Protocol {
     Completions,
     /// OpenAI's embeddings.
     Embeddings,
+    /// OpenAI's responses.
+    Responses,
+    /// Google's generateContent, with its token counter.
+    Generate,
+    /// Google's embedding of one text.
+    EmbedContent,
+    /// Google's embedding of several texts.
+    BatchEmbedContents,
 }
 
 impl Protocol {
@@ -81,6 +91,9 @@ impl Protocol {
             Self::Messages => &messages::Messages,
             Self::Completions => &plain::Completions,
             Self::Embeddings => &plain::Embeddings,
+            Self::Responses => &responses::Responses,
+            Self::Generate => &generate::Generate,
+            Self::EmbedContent | Self::BatchEmbedContents => &generate::Embed,
         }
     }
 
@@ -88,8 +101,11 @@ impl Protocol {
     #[must_use]
     pub const fn talks(self) -> bool {
         match self {
-            Self::Chat | Self::Messages => true,
-            Self::Completions | Self::Embeddings => false,
+            Self::Chat | Self::Messages | Self::Responses | Self::Generate => true,
+            Self::Completions
+            | Self::Embeddings
+            | Self::EmbedContent
+            | Self::BatchEmbedContents => false,
         }
     }
 
@@ -101,6 +117,10 @@ impl Protocol {
             Self::Messages => "Anthropic's messages",
             Self::Completions => "OpenAI's completions",
             Self::Embeddings => "OpenAI's embeddings",
+            Self::Responses => "OpenAI's responses",
+            Self::Generate => "Google's generateContent",
+            Self::EmbedContent => "Google's embedContent",
+            Self::BatchEmbedContents => "Google's batchEmbedContents",
         }
     }
 }
@@ -235,6 +255,11 @@ pub trait WriteStream: Send + std::fmt::Debug {
 
     /// Writes the end of a whole answer. `extra_fields` is JSON for clients that read it.
     fn end(&mut self, extra_fields: Option<&[u8]>, out: &mut BytesMut);
+
+    /// How many events were written, where the protocol counts them.
+    fn events(&self) -> u64 {
+        0
+    }
 }
 
 /// One protocol.
@@ -257,8 +282,8 @@ pub trait Spoken: Sync {
     /// A refusal as its clients read it.
     fn error(&self, error: &ApiError) -> Vec<u8>;
 
-    /// A refusal as the last event of a stream.
-    fn error_event(&self, error: &ApiError, out: &mut BytesMut);
+    /// A refusal as the last event of a stream. So many events went before it: some protocols count.
+    fn error_event(&self, error: &ApiError, place: u64, out: &mut BytesMut);
 
     /// What clients of this protocol call it.
     fn name_of(&self, _field: Field) -> &'static str {

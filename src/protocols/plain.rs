@@ -35,7 +35,7 @@ impl Spoken for Completions {
         error.to_json()
     }
 
-    fn error_event(&self, error: &ApiError, out: &mut BytesMut) {
+    fn error_event(&self, error: &ApiError, _place: u64, out: &mut BytesMut) {
         write_event(None, &error.to_json(), out);
     }
 }
@@ -64,7 +64,7 @@ impl Spoken for Embeddings {
         error.to_json()
     }
 
-    fn error_event(&self, error: &ApiError, out: &mut BytesMut) {
+    fn error_event(&self, error: &ApiError, _place: u64, out: &mut BytesMut) {
         write_event(None, &error.to_json(), out);
     }
 }

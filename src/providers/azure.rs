@@ -10,6 +10,7 @@ use super::{
     Adapter, Call, Credential, Grant, NotCallable, join, openai, percent_encoded, put_secret,
 };
 use crate::config::vendor::{AzureKey, Vendor};
+use crate::protocols::Protocol;
 
 /// Used where neither key nor alias names one: the newest that is generally available.
 const API_VERSION: &str = "2024-10-21";
@@ -41,6 +42,16 @@ impl Adapter for Azure {
         let version = version
             .or_else(|| config(call)?.api_version.as_deref())
             .unwrap_or(API_VERSION);
+        if call.protocol == Protocol::Responses {
+            // Not at a deployment: the body names it. Dated versions are not known there.
+            let undated = |version: &&str| matches!(*version, "preview" | "latest" | "v1");
+            let path = openai::path(call.protocol, call.operation)?;
+            let query = match Some(version).filter(undated) {
+                Some(version) => format!("?api-version={version}"),
+                None => String::new(),
+            };
+            return join(base, &format!("/openai/v1{path}{query}"));
+        }
         let target = format!(
             "/openai/deployments/{}{}?api-version={}",
             percent_encoded(call.model),

@@ -11,6 +11,7 @@
 
 pub mod anthropic;
 pub mod azure;
+pub mod gemini;
 pub mod openai;
 
 use std::borrow::Cow;
@@ -35,6 +36,8 @@ pub enum Kind {
     Azure,
     /// Anthropic.
     Anthropic,
+    /// Google's Gemini.
+    Gemini,
     /// Known by name, but not called yet: requests get a clear 501.
     Unspoken,
 }
@@ -47,6 +50,7 @@ impl Kind {
             Self::OpenAi => Some(&openai::OpenAi),
             Self::Azure => Some(&azure::Azure),
             Self::Anthropic => Some(&anthropic::Anthropic),
+            Self::Gemini => Some(&gemini::Gemini),
             Self::Unspoken => None,
         }
     }

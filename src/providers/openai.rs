@@ -47,8 +47,15 @@ pub(super) fn path(protocol: Protocol, operation: Operation) -> Result<&'static 
         (Protocol::Chat, Operation::Answer) => Ok("/chat/completions"),
         (Protocol::Completions, Operation::Answer) => Ok("/completions"),
         (Protocol::Embeddings, Operation::Answer) => Ok("/embeddings"),
-        (Protocol::Messages, _) | (_, Operation::CountTokens) => {
-            Err("it has no address for this protocol".into())
-        }
+        (Protocol::Responses, Operation::Answer) => Ok("/responses"),
+        (Protocol::Responses, Operation::CountTokens) => Ok("/responses/input_tokens"),
+        (
+            Protocol::Messages
+            | Protocol::Generate
+            | Protocol::EmbedContent
+            | Protocol::BatchEmbedContents,
+            _,
+        )
+        | (_, Operation::CountTokens) => Err("it has no address for this protocol".into()),
     }
 }

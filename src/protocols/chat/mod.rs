@@ -56,7 +56,7 @@ impl Spoken for Chat {
         error.to_json()
     }
 
-    fn error_event(&self, error: &ApiError, out: &mut BytesMut) {
+    fn error_event(&self, error: &ApiError, _place: u64, out: &mut BytesMut) {
         write_event(None, &error.to_json(), out);
     }
 

@@ -54,7 +54,7 @@ impl Spoken for Messages {
         serde_json::to_vec(&told).expect("strings can be written")
     }
 
-    fn error_event(&self, error: &ApiError, out: &mut BytesMut) {
+    fn error_event(&self, error: &ApiError, _place: u64, out: &mut BytesMut) {
         write_event(Some("error"), &self.error(error), out);
     }
 

@@ -1,5 +1,7 @@
 //! What a client asks of a model.
 
+use std::borrow::Cow;
+
 use serde_json::Number;
 
 use crate::protocols::json::Json;
@@ -122,6 +124,32 @@ pub struct Thought {
     pub signature: Option<String>,
     /// Nothing of it is shown: this is all of it.
     pub redacted: Option<String>,
+}
+
+/// Tells the seal of reasoning that is not shown from that of shown reasoning, where both stand in one place.
+const REDACTED: &str = "redacted:";
+
+impl Thought {
+    /// Its seal, shown or not, for protocols that have one place for both.
+    #[must_use]
+    pub fn seal(&self) -> Option<Cow<'_, str>> {
+        match &self.redacted {
+            Some(data) => Some(format!("{REDACTED}{data}").into()),
+            None => self.signature.as_deref().map(Cow::Borrowed),
+        }
+    }
+
+    /// Of a text and a seal out of that one place.
+    #[must_use]
+    pub fn sealed(text: String, seal: Option<String>) -> Self {
+        let redacted = seal.as_deref().and_then(|seal| seal.strip_prefix(REDACTED));
+        let redacted = redacted.map(str::to_owned);
+        Self {
+            text,
+            signature: seal.filter(|_| redacted.is_none()),
+            redacted,
+        }
+    }
 }
 
 /// A call of a tool.

@@ -1,0 +1,110 @@
+//! Whole answers of responses.
+
+use std::borrow::Cow;
+
+use super::item::{Body, Item, ResponseOut, response_id};
+use super::read::{arguments_of, thought};
+use super::seen::WireUsage;
+use crate::protocols::json::{Member, Object};
+use crate::protocols::talk::{Answer, Part, Stop, ToolCall, Usage};
+use crate::protocols::{Malformed, Shown};
+
+/// Reads a provider's answer. Items of tools that the provider runs itself are not asked for, so there
+/// are none.
+pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
+    let mut top = Member::root(body)?.object()?;
+    let mut found = Vec::new();
+    let mut refused = false;
+    for item in top.need("output")?.items()? {
+        let mut item = item.object()?;
+        match item.need("type")?.text()?.as_str() {
+            "message" => refused |= message(&mut item, &mut found)?,
+            "reasoning" => found.push(Part::Thought(thought(&mut item)?)),
+            "function_call" => found.push(Part::ToolCall(ToolCall {
+                id: item.need("call_id")?.text()?,
+                name: item.need("name")?.text()?,
+                arguments: arguments_of(&item.need("arguments")?)?,
+            })),
+            _ => {}
+        }
+    }
+    let status = top.text("status")?.unwrap_or_default();
+    let reason = match top.take("incomplete_details") {
+        Some(details) => details.object()?.text("reason")?,
+        None => None,
+    };
+    let calls = found.iter().any(|part| matches!(part, Part::ToolCall(_)));
+    let usage: Option<WireUsage> = top.read("usage", "an object of counts")?;
+    Ok(Answer {
+        id: top.text("id")?.unwrap_or_default(),
+        model: top.text("model")?.unwrap_or_default(),
+        parts: found,
+        stop: stop(&status, reason.as_deref(), refused, calls),
+        usage: usage.map(WireUsage::usage).unwrap_or_default(),
+    })
+}
+
+/// Adds what a message says; true where the model refused.
+fn message(item: &mut Object<'_>, found: &mut Vec<Part>) -> Result<bool, Malformed> {
+    let mut refused = false;
+    for part in item.need("content")?.items()? {
+        let mut part = part.object()?;
+        match part.need("type")?.text()?.as_str() {
+            "output_text" => found.push(Part::Text(part.need("text")?.text()?)),
+            "refusal" => {
+                refused = true;
+                found.push(Part::Text(part.need("refusal")?.text()?));
+            }
+            _ => {}
+        }
+    }
+    Ok(refused)
+}
+
+/// Why a response ended.
+pub(super) fn stop(status: &str, reason: Option<&str>, refused: bool, calls: bool) -> Stop {
+    match (status, reason) {
+        ("incomplete", Some("content_filter")) => Stop::Filtered,
+        ("incomplete", _) => Stop::Length,
+        _ if refused => Stop::Filtered,
+        _ if calls => Stop::ToolCalls,
+        _ => Stop::End,
+    }
+}
+
+/// Writes an answer for a client.
+pub(super) fn write(answer: &Answer, shown: &Shown) -> Vec<u8> {
+    let id = response_id(shown, &answer.id);
+    let mut items: Vec<Item> = Vec::new();
+    for part in &answer.parts {
+        let body = match part {
+            Part::Text(text) => {
+                if let Some(Body::Message(said)) = items.last_mut().map(|item| &mut item.body) {
+                    said.push_str(text);
+                    continue;
+                }
+                Body::Message(text.clone())
+            }
+            Part::Thought(thought) => Body::Reasoning {
+                text: thought.text.clone(),
+                seal: thought.seal().map(Cow::into_owned),
+            },
+            Part::ToolCall(call) => Body::Call {
+                call_id: call.id.clone(),
+                name: call.name.clone(),
+                arguments: call.arguments.text().to_owned(),
+            },
+            // Models say neither.
+            Part::Media(_) | Part::ToolResult(_) => continue,
+        };
+        let item = Item::new(&id, items.len(), body);
+        items.push(Item {
+            is_done: true,
+            ..item
+        });
+    }
+    let model = shown.model_or(&answer.model);
+    let end: Option<(&Stop, Usage)> = Some((&answer.stop, answer.usage));
+    let response = ResponseOut::new(&id, model, shown.created, &items, end);
+    serde_json::to_vec(&response).expect("strings and numbers can be written")
+}
