@@ -71,7 +71,7 @@ impl Vendor {
 pub(super) fn read(key: &Object<'_, '_>, kind: Kind, resolved: &Map<String, Value>) -> Vendor {
     match kind {
         Kind::Azure => azure(key, resolved),
-        Kind::OpenAi | Kind::Anthropic | Kind::Unspoken => Vendor::None,
+        Kind::OpenAi | Kind::Anthropic | Kind::Gemini | Kind::Unspoken => Vendor::None,
     }
 }
 
