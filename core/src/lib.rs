@@ -8,6 +8,7 @@ pub mod failure;
 pub mod health;
 pub mod holds;
 pub mod ids;
+pub mod incidents;
 pub mod replica;
 pub mod routing;
 pub mod time;
