@@ -158,6 +158,7 @@ impl RaftWire for Wiring {
                 | AnswerBody::Introduction(_)
                 | AnswerBody::Digests(_)
                 | AnswerBody::Tables(_)
+                | AnswerBody::Told(_)
                 | AnswerBody::Refused(_),
             ) => Err(WireError::Refused(raft_id, "another answer".to_owned())),
             Err(CallError::Refused(why)) => Err(WireError::Refused(raft_id, why)),

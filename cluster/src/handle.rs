@@ -12,6 +12,7 @@ use holdline_core::tpm::Signal;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 
+use crate::ask::{self, Asked};
 use crate::gossip::intake::{self, Intake};
 use crate::gossip::socket::Wire;
 use crate::gossip::{self, Gossip, seek};
@@ -206,6 +207,16 @@ impl Handle {
                 node.outbox.wake.notify_one();
             }
             Part::Node(_) | Part::Lone(_) => {}
+        }
+    }
+
+    /// Asks every other node at once what only the node above the cluster can answer
+    /// ([`State::answer`]), and waits no longer than `within` for all of them. Nodes that are down are
+    /// not asked.
+    pub async fn ask_all(&self, question: Vec<u8>, within: Duration) -> Asked {
+        match &self.part {
+            Part::Node(node) => ask::all(node, question, within).await,
+            Part::Lone(_) => Asked::default(),
         }
     }
 

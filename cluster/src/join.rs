@@ -253,6 +253,7 @@ async fn introduce<'a>(
         | AnswerBody::Digests(_)
         | AnswerBody::Tables(_)
         | AnswerBody::Raft(_)
+        | AnswerBody::Told(_)
         | AnswerBody::Refused(_) => Err(CallError::Refused("another answer".to_owned())),
     });
     (target, introduction)

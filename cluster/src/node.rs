@@ -9,8 +9,9 @@ use holdline_core::holds::Incoming;
 use holdline_core::ids::{NodeId, Region};
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
+use crate::ask;
 use crate::duty::Duty;
 use crate::gossip::keyspace::{Claim, Facts, Posted};
 use crate::gossip::notices::Notices;
@@ -48,6 +49,7 @@ pub(crate) struct Node {
     pub(crate) rpc_address: String,
     pub(crate) started: Instant,
     pub(crate) started_at: WallMs,
+    pub(crate) answering: Semaphore,
     leaving: AtomicBool,
     goodbyes: Mutex<BTreeMap<NodeId, u64>>,
 }
@@ -77,6 +79,7 @@ impl Node {
             join: watch::Sender::new(Join::Pending),
             started: Instant::now(),
             started_at: parts.state.wall(),
+            answering: Semaphore::new(ask::MAX_AT_ONCE),
             leaving: AtomicBool::new(false),
             goodbyes: Mutex::default(),
             options: parts.options,

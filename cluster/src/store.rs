@@ -28,6 +28,12 @@ pub trait State: Send + Sync + 'static {
     fn merge_signals(&self, signals: Vec<IncomingSignal>) -> usize;
     /// The wall clock.
     fn wall(&self) -> WallMs;
+    /// Answers another node's question, which the cluster only carries: see [`crate::Handle::ask_all`].
+    /// May wait for the disk. None where the question makes no sense here.
+    fn answer(&self, from: &NodeId, question: &[u8]) -> Option<Vec<u8>> {
+        let _ = (from, question);
+        None
+    }
 }
 
 /// Something could not be kept or read.

@@ -38,6 +38,7 @@ pub(crate) enum Purpose {
     Push,
     Tables,
     Raft,
+    Ask,
 }
 
 /// Whom to call, and where it lives at this moment.
@@ -123,7 +124,8 @@ impl Calls {
             | AnswerBody::Introduction(_)
             | AnswerBody::Digests(_)
             | AnswerBody::Tables(_)
-            | AnswerBody::Raft(_)) => Ok(body),
+            | AnswerBody::Raft(_)
+            | AnswerBody::Told(_)) => Ok(body),
         }
     }
 
@@ -232,8 +234,8 @@ impl Calls {
     fn note_link(&self, node: &NodeId, purpose: Purpose, result: &Result<AnswerBody, CallError>) {
         let link = match result {
             Ok(_) => RpcLink::Ok,
-            // Raft gives up far too early to tell.
-            Err(_) if purpose == Purpose::Raft => return,
+            // These give up far too early to tell.
+            Err(_) if matches!(purpose, Purpose::Raft | Purpose::Ask) => return,
             Err(CallError::Unreachable(_) | CallError::Late) => RpcLink::Unreachable,
             Err(CallError::Refused(_)) => RpcLink::Refused,
         };

@@ -52,6 +52,8 @@ pub(crate) enum Request {
         /// Raft's own.
         message: Blob,
     },
+    /// What only the node above the cluster can answer.
+    Ask(Blob),
 }
 
 /// An answer, with the answerer's clock.
@@ -78,6 +80,8 @@ pub(crate) enum AnswerBody {
     Raft(Blob),
     /// No, and why.
     Refused(String),
+    /// To [`Request::Ask`].
+    Told(Blob),
 }
 
 /// Of the whole tables of a node.

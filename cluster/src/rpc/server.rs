@@ -12,6 +12,7 @@ use tokio::time::timeout;
 use super::BULKY;
 use super::channel::{Channel, ChannelError};
 use super::message::{Answer, AnswerBody, Blob, Request, Tables, aged, incoming};
+use crate::ask;
 use crate::codec::{self, MESSAGE_LIMIT};
 use crate::node::Node;
 
@@ -122,6 +123,7 @@ async fn answer(node: &Arc<Node>, from: &NodeId, request: Request) -> AnswerBody
             AnswerBody::Done
         }
         Request::Raft { to, message } => raft(node, to, &message.0).await,
+        Request::Ask(question) => ask::answer(node, from, question.0).await,
     }
 }
 

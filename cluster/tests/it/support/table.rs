@@ -7,7 +7,7 @@ use holdline_cluster::{Options, State};
 use holdline_core::failure::Reason;
 use holdline_core::holds::ledger::RouteKey;
 use holdline_core::holds::{Answer, Incoming, Ledger, Record, Refusal, Selector};
-use holdline_core::ids::{Fingerprint, ModelId};
+use holdline_core::ids::{Fingerprint, ModelId, NodeId};
 use holdline_core::replica::{Document, Documents};
 use holdline_core::time::{Mono, WallMs};
 use holdline_core::tpm::{self, Backoff, IncomingSignal, Level, Signal};
@@ -212,5 +212,15 @@ impl State for Table {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let ms = u64::try_from(since.unwrap().as_millis()).unwrap();
         WallMs(ms.saturating_add_signed(self.wall_skew_ms))
+    }
+
+    fn answer(&self, from: &NodeId, question: &[u8]) -> Option<Vec<u8>> {
+        let question = String::from_utf8_lossy(question);
+        match &*question {
+            "nonsense" => return None,
+            "slow" => std::thread::sleep(std::time::Duration::from_millis(500)),
+            _ => {}
+        }
+        Some(format!("{from} asked {question}").into_bytes())
     }
 }
