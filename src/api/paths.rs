@@ -38,6 +38,10 @@ pub const LOAD_BALANCER_CONFIG: &str = "/api/load-balancer-config";
 pub const CONDITIONS: &str = "/api/adaptive-routing/conditions";
 /// Releases held keys by hand.
 pub const CONDITIONS_CLEAR: &str = "/api/adaptive-routing/conditions/clear";
+/// Incidents of the whole cluster.
+pub const HISTORY_ISSUES: &str = "/api/adaptive-routing/history/issues";
+/// Scores and weights over time.
+pub const HISTORY_SCORES: &str = "/api/adaptive-routing/history/scores";
 /// What a provider's answer would do.
 pub const CLASSIFY: &str = "/api/classify";
 /// The cluster as this node sees it.

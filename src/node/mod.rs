@@ -6,6 +6,8 @@
 
 mod budget;
 pub mod clock;
+pub mod history;
+mod incidents;
 pub mod keep;
 pub mod live;
 pub mod place;
@@ -58,6 +60,7 @@ pub struct Node {
     replicated: Mutex<Replicated>,
     store: Arc<Store>,
     unsaved: keep::Unsaved,
+    incidents: incidents::Incidents,
     cluster: OnceLock<Handle>,
     snapshot_interval: watch::Sender<std::time::Duration>,
 }
@@ -98,6 +101,7 @@ impl Node {
         if !self.live().view.adaptive {
             return Vec::new();
         }
+        self.incidents.answered(route, answer);
         let records = {
             let mut state = self.lock();
             let records =
@@ -269,13 +273,15 @@ impl Node {
             view,
             catalog: Arc::new(catalog),
         }));
+        self.incidents.wake();
     }
 
     /// Makes changed holds visible to requests. The caller holds the mutex, so that views are replaced
     /// in the order of the changes.
     fn show<'a>(&self, state: &Replicated, changed: impl IntoIterator<Item = &'a Subject>) {
+        let changed: Vec<&Subject> = changed.into_iter().collect();
         let keys: BTreeSet<KeyOfProvider> = changed
-            .into_iter()
+            .iter()
             .map(|s| (s.provider.clone(), s.key.clone(), s.fingerprint))
             .collect();
         if keys.is_empty() {
@@ -296,6 +302,8 @@ impl Node {
             view,
             catalog: Arc::clone(&live.catalog),
         }));
+        let records = changed.into_iter().filter_map(|s| state.ledger.record(s));
+        self.incidents.hear(records.cloned());
     }
 
     fn tell_and_keep(&self, records: &[Record]) {

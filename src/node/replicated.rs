@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use holdline_cluster::State;
 use holdline_core::holds::{Body, Incoming, Record};
+use holdline_core::ids::NodeId;
 use holdline_core::replica::Document;
 use holdline_core::time::WallMs;
 use holdline_core::tpm::IncomingSignal;
@@ -113,5 +114,9 @@ impl State for ClusterSide {
 
     fn wall(&self) -> WallMs {
         self.0.clock.wall()
+    }
+
+    fn answer(&self, from: &NodeId, question: &[u8]) -> Option<Vec<u8>> {
+        self.0.answer_history(from, question)
     }
 }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::incidents::Incidents;
 use super::place::Place;
 use super::replicated::ClusterSide;
 use super::{Clock, Node, Readiness, Replicated, keep};
@@ -79,6 +80,7 @@ pub async fn start_with(
     let tasks = vec![
         tokio::spawn(Arc::clone(&node).keep_holds(end.clone())),
         tokio::spawn(Arc::clone(&node).prune_holds(end.clone())),
+        tokio::spawn(Arc::clone(&node).follow_incidents(end.clone())),
     ];
     Ok(Running { node, end, tasks })
 }
@@ -126,6 +128,7 @@ impl Node {
         let node = Self {
             id: place.node_id.clone(),
             region: place.region.clone(),
+            incidents: Incidents::new(place.node_id.clone(), place.region.clone()),
             place,
             config,
             clock,

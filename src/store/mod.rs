@@ -1,16 +1,20 @@
-//! Everything a node keeps, in SQLite: holds, documents, raft, request logs, identity. All SQL is here.
+//! Everything a node keeps, in SQLite: holds, documents, raft, request logs, history, identity. All SQL
+//! is here.
 //!
 //! `holdline.sqlite` is written with synchronous=FULL: what a call returned from survives a crash.
-//! Request logs have a file of their own, so that their traffic never delays raft. A call that fails
-//! leaves the node serving; [`Store::health`] says so.
+//! Request logs and history have files of their own, so that their traffic never delays raft. A call that
+//! fails leaves the node serving; [`Store::health`] says so.
 
 mod cluster;
 mod documents;
+mod history;
 mod holds;
 mod identity;
+mod incidents;
 pub mod logs;
 mod open;
 mod raft;
+pub mod scores;
 mod seal;
 
 use std::fs::File;
@@ -21,9 +25,13 @@ use holdline_core::time::WallMs;
 use rusqlite::{Connection, Transaction};
 use rusqlite_migration::{M, Migrations};
 
+pub use history::HistoryBatch;
+pub use incidents::{MAX_SIGHTINGS, Told};
 pub use logs::{LogPage, LogQuery, RequestLog};
+pub use scores::{Reading, ScoreQuery, Series};
 
 use crate::config::{Config, Secret};
+use history::History;
 use identity::Identity;
 use logs::Logs;
 use seal::Seal;
@@ -69,6 +77,7 @@ pub struct Store {
     /// None once closed.
     main: Mutex<Option<Main>>,
     logs: Logs,
+    history: History,
     seal: Seal,
     identity: Identity,
     time_scale: f64,
@@ -101,12 +110,14 @@ impl Store {
         let identity = identity::begin(&mut main, logs::wall_now()).map_err(explain)?;
         let seal = seal::unlock(&mut main, folder, options.encryption_key.as_ref())?;
         let logs = Logs::open(&folder.join("logs.sqlite"), options.log_retention_days)?;
+        let history = History::open(&folder.join("history.sqlite"))?;
         Ok(Self {
             main: Mutex::new(Some(Main {
                 connection: main,
                 _lock: lock,
             })),
             logs,
+            history,
             seal,
             identity,
             time_scale: options.time_scale,
@@ -138,6 +149,7 @@ impl Store {
     /// afterwards.
     pub fn close(&self) {
         self.logs.close();
+        self.history.close();
         drop(self.main().take());
     }
 

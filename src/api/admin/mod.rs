@@ -8,6 +8,7 @@ mod cluster;
 mod conditions;
 mod config;
 mod edits;
+mod history;
 mod keys;
 mod logs;
 mod providers;
@@ -90,6 +91,8 @@ pub fn router(node: Arc<Node>) -> Router {
         )
         .route(paths::CONDITIONS, get(conditions::list))
         .route(paths::CONDITIONS_CLEAR, post(conditions::clear))
+        .route(paths::HISTORY_ISSUES, get(history::issues))
+        .route(paths::HISTORY_SCORES, get(history::scores))
         .route(paths::CLASSIFY, post(classify::classify))
         .route(paths::CLUSTER_STATUS, get(cluster::status))
         .route(paths::LOGS, get(logs::list))

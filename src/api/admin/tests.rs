@@ -1,5 +1,7 @@
 //! Tests of the admin API against a real node, without a network.
 
+mod history;
+
 use std::net::SocketAddr;
 
 use axum::body::{Body, to_bytes};
