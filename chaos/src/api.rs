@@ -186,6 +186,15 @@ impl Api {
             .json()
     }
 
+    /// The incidents of the cluster that a query finds, as they are answered.
+    ///
+    /// # Errors
+    /// When the node does not answer as expected.
+    pub async fn issues(&self, query: &str) -> anyhow::Result<Value> {
+        let path = format!("/api/adaptive-routing/history/issues?{query}");
+        self.admin(Method::GET, &path, None).await?.json()
+    }
+
     /// An operator's release of one key; the number of holds that it ended.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 
 mod disks;
 mod holds;
+mod incidents;
 mod kills;
 mod leaders;
 mod partitions;
