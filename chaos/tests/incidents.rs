@@ -19,7 +19,11 @@ async fn incident(
 ) -> Value {
     let begun = Instant::now();
     loop {
-        let page = cluster.api(node).issues(&format!("limit=10&entities={entity}")).await.unwrap();
+        let page = cluster
+            .api(node)
+            .issues(&format!("limit=10&entities={entity}"))
+            .await
+            .unwrap();
         let issues = page["issues"].as_array().unwrap();
         if let [issue] = issues.as_slice()
             && is_so(issue, &page)
@@ -39,30 +43,50 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     let mut ids = Vec::new();
     for node in ["n1", "n2", "n3"] {
         let seen_by_all = |issue: &Value, page: &Value| {
-            issue["nodes"] == serde_json::json!(["n1", "n2", "n3"]) && page["missing_nodes"] == serde_json::json!([])
+            issue["nodes"] == serde_json::json!(["n1", "n2", "n3"])
+                && page["missing_nodes"] == serde_json::json!([])
         };
         let issue = incident(&mut cluster, node, &entity, seen_by_all).await;
-        assert_eq!((&issue["status"], &issue["failure_class"]), (&"attention".into(), &"credential".into()));
+        assert_eq!(
+            (&issue["status"], &issue["failure_class"]),
+            (&"attention".into(), &"credential".into())
+        );
         assert_eq!(issue["regions"].as_array().unwrap().len(), 2);
         let held = issue["timeline"].as_array().unwrap();
-        assert_eq!((held.len(), &held[0]["node_id"]), (1, &"n1".into()), "all tell of one refusal");
+        assert_eq!(
+            (held.len(), &held[0]["node_id"]),
+            (1, &"n1".into()),
+            "all tell of one refusal"
+        );
         ids.push(issue["id"].clone());
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 
-    cluster.stage.fleet.node("n1").unwrap().kill().await.unwrap();
+    cluster
+        .stage
+        .fleet
+        .node("n1")
+        .unwrap()
+        .kill()
+        .await
+        .unwrap();
     let begun = Instant::now();
     let misses_one = |issue: &Value, page: &Value| {
-        page["missing_nodes"] == serde_json::json!(["n1"]) && issue["nodes"].as_array().unwrap().len() == 3
+        page["missing_nodes"] == serde_json::json!(["n1"])
+            && issue["nodes"].as_array().unwrap().len() == 3
     };
     let without = incident(&mut cluster, "n3", &entity, misses_one).await;
-    assert_eq!((&without["id"], &without["status"]), (&ids[0], &"attention".into()));
+    assert_eq!(
+        (&without["id"], &without["status"]),
+        (&ids[0], &"attention".into())
+    );
     assert!(begun.elapsed() < TOLD);
 
     tokio::time::sleep(SAVED).await;
     cluster.restart_everything().await;
     let goes_on = |issue: &Value, page: &Value| {
-        issue["nodes"].as_array().unwrap().len() == 3 && page["missing_nodes"] == serde_json::json!([])
+        issue["nodes"].as_array().unwrap().len() == 3
+            && page["missing_nodes"] == serde_json::json!([])
     };
     let after = incident(&mut cluster, "n2", &entity, goes_on).await;
     for field in ["id", "opened_at", "status", "timeline"] {

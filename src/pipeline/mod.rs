@@ -112,6 +112,12 @@ impl Pipeline {
         }
         let plan = routing::plan::plan(&live.view, &inbound.facts, &mut rand::rng(), now)
             .map_err(|error| unplanned(&error, &inbound))?;
+        if plan.kept_on_failing
+            && let Some(provider) = &inbound.facts.target.provider
+        {
+            self.node
+                .count_kept_on_failing(provider, &inbound.facts.target.model);
+        }
         let limits = Limits {
             max_attempts: live.catalog.client.max_attempts_per_request,
         };
