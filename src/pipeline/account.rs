@@ -56,8 +56,19 @@ pub(super) fn close(course: &mut Course, closing: &Closing) {
         course.inbound.body.stream,
         course.arrived.elapsed(),
     );
-    if let Some(usage) = course.usage {
-        metrics.tokens(usage.input, usage.output);
+    if let Some(flight) = &course.flight {
+        let called = flight.called(course.request_type());
+        metrics.retries(called.provider, retries(course));
+        let served = closing.failure.is_none();
+        if served && flight.first_output.is_none() {
+            metrics.overhead(course.overhead());
+        }
+        if let Some(usage) = course.usage {
+            metrics.tokens(&called, usage.input, usage.output);
+            if let Some(begun) = flight.first_output.filter(|_| served) {
+                metrics.stream_tokens(&called, usage.output, begun.elapsed());
+            }
+        }
     }
     if course.node.config.client.enable_logging {
         let record = record(course, closing);
@@ -113,6 +124,12 @@ fn shown_model(name: &str) -> ModelId {
     ModelId::from(name.chars().take(MAX_CHARS).collect::<String>())
 }
 
+/// Attempts beyond the first.
+fn retries(course: &Course) -> u32 {
+    let more = course.walk.attempts().len().saturating_sub(1);
+    u32::try_from(more).unwrap_or(u32::MAX)
+}
+
 fn record(course: &mut Course, closing: &Closing) -> RequestLog {
     let lines = std::mem::take(&mut course.lines);
     let mut engines: Vec<_> = lines.iter().map(|l| l.line.engine).collect();
@@ -145,7 +162,7 @@ fn record(course: &mut Course, closing: &Closing) -> RequestLog {
         token_usage: course.usage,
         selected_key_id: served_by.map(|k| k.id.clone()),
         selected_key_name: served_by.map(|k| k.name.clone()),
-        number_of_retries: u32::try_from(attempts.len().saturating_sub(1)).unwrap_or(u32::MAX),
+        number_of_retries: retries(course),
         fallback_index: flight.map_or(0, |a| a.fallback_index),
         error_details: closing.failure.map(|told| ErrorDetails {
             status_code: closing.status,

@@ -5,7 +5,7 @@
 //! the record says 499. It does not matter in which phase that happens.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use holdline_core::failure::FailureClass;
 use holdline_core::holds::ledger::RouteKey;
@@ -20,11 +20,12 @@ use holdline_core::walk::{Attempt, Failure, Outcome, Step, Walk};
 use super::account::{self, Closing};
 use super::admit::Inbound;
 use super::failed::{Failed, limits_in};
-use crate::api::error::{ErrorExtra, RoutingInfo};
+use crate::api::error::{ErrorExtra, RoutingInfo, error_type};
 use crate::config::{Key, Provider};
 use crate::node::{Live, Node};
 use crate::protocols::talk::Usage;
 use crate::store::logs::StampedLine;
+use crate::telemetry::{Active, Called, Fault};
 
 /// A request under way.
 #[derive(Debug)]
@@ -41,6 +42,10 @@ pub(super) struct Course {
     pub(super) usage: Option<Usage>,
     /// Of the request, what the provider's protocol could not say.
     pub(super) dropped: Vec<String>,
+    /// In calls and waits that are over.
+    away: Duration,
+    /// Counts it as a request under way.
+    _active: Active,
     /// Nothing is left to be told.
     ended: bool,
 }
@@ -52,6 +57,8 @@ pub(super) struct Flight {
     pub(super) provider: Arc<Provider>,
     pub(super) key: Option<Arc<Key>>,
     pub(super) launched: Instant,
+    /// A stream's first output.
+    pub(super) first_output: Option<Instant>,
     /// The walk has not heard how it ended.
     in_air: bool,
     /// Holds have heard of its answer.
@@ -61,7 +68,7 @@ pub(super) struct Flight {
 /// What the walk wants, with what it takes to do it.
 pub(super) enum Next {
     Call,
-    Wait(std::time::Duration),
+    Wait(Duration),
     Done(holdline_core::walk::Ending),
     /// The provider or key of the attempt was deleted in this moment.
     Gone,
@@ -75,6 +82,7 @@ impl Course {
         (arrived, arrived_at): (Instant, WallMs),
         walk: Walk,
     ) -> Self {
+        let active = node.metrics.active(inbound.request_type());
         Self {
             node,
             inbound,
@@ -86,6 +94,8 @@ impl Course {
             flight: None,
             usage: None,
             dropped: Vec::new(),
+            away: Duration::ZERO,
+            _active: active,
             ended: false,
         }
     }
@@ -98,7 +108,11 @@ impl Course {
         self.stamp_lines();
         match step {
             Step::Call(attempt) => self.launch(*attempt, &live),
-            Step::Wait(until) => Next::Wait(self.node.clock.until(until)),
+            Step::Wait(until) => {
+                let wait = self.node.clock.until(until);
+                self.away += wait;
+                Next::Wait(wait)
+            }
             Step::Done(ending) => Next::Done(ending),
         }
     }
@@ -120,6 +134,7 @@ impl Course {
             provider,
             key,
             launched: Instant::now(),
+            first_output: None,
             in_air: true,
             settled: false,
         });
@@ -214,13 +229,36 @@ impl Course {
         if let Some(session) = &self.inbound.session {
             session.ended(&flight.attempt, failure.as_ref(), self.node.clock.now());
         }
-        let class = failure.as_ref().map(|f| f.class);
-        self.node
-            .metrics
-            .upstream(&flight.attempt.provider, class, flight.launched.elapsed());
+        let took = flight.launched.elapsed();
+        self.away += took;
+        let fault = failure.as_ref().map(|f| Fault {
+            class: f.class,
+            status: f.status,
+            error_type: error_type(f.class, f.status),
+        });
+        let called = flight.called(self.inbound.request_type());
+        self.node.metrics.upstream(&called, fault, took);
         self.walk
             .observe(Outcome { failure }, self.node.clock.now());
         self.stamp_lines();
+    }
+
+    /// A stream's first output is here.
+    pub(super) fn first_output(&mut self) {
+        let method = self.request_type();
+        if let Some(flight) = &mut self.flight {
+            let took = flight.launched.elapsed();
+            flight.first_output = Some(Instant::now());
+            let metrics = &self.node.metrics;
+            metrics.first_token(&flight.called(method), took);
+            let overhead = self.arrived.elapsed().saturating_sub(self.away + took);
+            metrics.overhead(overhead);
+        }
+    }
+
+    /// What was not spent in calls and waits.
+    pub(super) fn overhead(&self) -> Duration {
+        self.arrived.elapsed().saturating_sub(self.away)
     }
 
     /// The attempt served to its end.
@@ -318,6 +356,17 @@ impl Flight {
             fingerprint: spec.fingerprint,
             model: self.attempt.model.clone(),
         })
+    }
+
+    /// As metrics label it.
+    pub(super) fn called(&self, method: &'static str) -> Called<'_> {
+        Called {
+            provider: &self.attempt.provider,
+            model: &self.attempt.model,
+            key: self.attempt.key.as_ref(),
+            method,
+            fallback_index: self.attempt.fallback_index,
+        }
     }
 
     /// What a served answer's headers say of the route's token limit.

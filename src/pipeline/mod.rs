@@ -144,6 +144,7 @@ impl Pipeline {
                     Ok(Reply::Stream(mut opened)) => {
                         course.dropped = std::mem::take(&mut opened.dropped);
                         course.settle_served();
+                        course.first_output();
                         let headers = std::mem::take(&mut opened.headers);
                         let listed = course.inbound.route.listed;
                         return streamed(headers, Relay::new(course, *opened), listed);

@@ -1,5 +1,5 @@
-//! What a node counts. Labels are configured names and closed sets: never a provider's words, never a
-//! caller's model names.
+//! What a node counts. Labels are configured names, models that exist, and closed sets: never a provider's
+//! words, never a name that a caller made up.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,27 +7,59 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use holdline_core::failure::{FailureClass, Reason};
 use holdline_core::ids::ProviderId;
 
+use super::labels::{Called, ModelLabels, Models, RouteLabels};
+
 /// Prometheus metrics of one node. Every method is a few atomic adds.
 pub struct Metrics {
     pub(super) registry: Registry,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histogram,
-    upstream: Family<UpstreamLabels, Counter>,
-    upstream_seconds: Family<ProviderLabels, Histogram>,
+    active: Family<MethodLabels, Gauge>,
+    retries: Family<ProviderLabels, Histogram>,
+    overhead_microseconds: Histogram,
+    models: Models,
+    upstream: Family<(RouteLabels, CallLabels), Counter>,
+    succeeded: Family<(RouteLabels, MethodLabels), Counter>,
+    failed: Family<(RouteLabels, FaultLabels), Counter>,
+    upstream_seconds: Family<ModelLabels, Histogram>,
+    first_token_seconds: Family<ModelLabels, Histogram>,
+    inter_token_seconds: Family<ModelLabels, Histogram>,
     rotations: Family<ProviderLabels, Counter>,
     spared: Family<ProviderLabels, Counter>,
     checks: Family<ProviderLabels, Counter>,
     holds: Family<HoldLabels, Counter>,
     token_limits: Family<ProviderLabels, Counter>,
     propagation_seconds: Histogram,
-    input_tokens: Counter,
-    output_tokens: Counter,
+    input_tokens: Family<RouteLabels, Counter>,
+    output_tokens: Family<RouteLabels, Counter>,
+}
+
+/// Why a call failed.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// What it means.
+    pub class: FailureClass,
+    /// The provider's status, or the one that its absence stands for.
+    pub status: u16,
+    /// Of the closed set that clients are told.
+    pub error_type: &'static str,
+}
+
+/// A request under way: it is one for as long as this lives.
+#[derive(Debug)]
+pub struct Active(Gauge);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,9 +70,22 @@ struct RequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct UpstreamLabels {
-    provider: String,
+struct MethodLabels {
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    method: &'static str,
     class: &'static str,
+    fallback_index: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FaultLabels {
+    method: &'static str,
+    status_code: u16,
+    error_type: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -59,6 +104,18 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 18))
 }
 
+fn microseconds() -> Histogram {
+    Histogram::new(exponential_buckets(10.0, 2.0, 16))
+}
+
+fn between_tokens() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 12))
+}
+
+fn counts() -> Histogram {
+    Histogram::new([0.0, 1.0, 2.0, 3.0, 5.0, 10.0])
+}
+
 fn propagation() -> Histogram {
     Histogram::new(exponential_buckets(0.000_25, 2.0, 18))
 }
@@ -69,16 +126,24 @@ impl Default for Metrics {
             registry: Registry::default(),
             requests: Family::default(),
             request_seconds: seconds(),
+            active: Family::default(),
+            retries: Family::new_with_constructor(counts),
+            overhead_microseconds: microseconds(),
+            models: Models::default(),
             upstream: Family::default(),
+            succeeded: Family::default(),
+            failed: Family::default(),
             upstream_seconds: Family::new_with_constructor(seconds),
+            first_token_seconds: Family::new_with_constructor(seconds),
+            inter_token_seconds: Family::new_with_constructor(between_tokens),
             rotations: Family::default(),
             spared: Family::default(),
             checks: Family::default(),
             holds: Family::default(),
             token_limits: Family::default(),
             propagation_seconds: propagation(),
-            input_tokens: Counter::default(),
-            output_tokens: Counter::default(),
+            input_tokens: Family::default(),
+            output_tokens: Family::default(),
         };
         metrics.register();
         metrics
@@ -87,6 +152,12 @@ impl Default for Metrics {
 
 impl Metrics {
     fn register(&mut self) {
+        self.register_requests();
+        self.register_calls();
+        self.register_holds();
+    }
+
+    fn register_requests(&mut self) {
         let to = &mut self.registry;
         to.register(
             "bifrost_requests",
@@ -99,14 +170,53 @@ impl Metrics {
             self.request_seconds.clone(),
         );
         to.register(
+            "bifrost_active_requests",
+            "Requests under way",
+            self.active.clone(),
+        );
+        to.register(
+            "bifrost_request_retries",
+            "Attempts of a request beyond its first, by the provider of the last",
+            self.retries.clone(),
+        );
+        to.register(
+            "bifrost_overhead_latency_microseconds",
+            "Of a served request's time up to its first output, what no provider and no wait took",
+            self.overhead_microseconds.clone(),
+        );
+    }
+
+    fn register_calls(&mut self) {
+        let to = &mut self.registry;
+        to.register(
             "bifrost_upstream_requests",
             "Calls to providers, by what came of them",
             self.upstream.clone(),
         );
         to.register(
+            "bifrost_success_requests",
+            "Calls that served",
+            self.succeeded.clone(),
+        );
+        to.register(
+            "bifrost_error_requests",
+            "Calls that failed, by status and kind of error",
+            self.failed.clone(),
+        );
+        to.register(
             "bifrost_upstream_latency_seconds",
             "Duration of calls to providers",
             self.upstream_seconds.clone(),
+        );
+        to.register(
+            "bifrost_stream_first_token_latency_seconds",
+            "From a streamed call to its first output",
+            self.first_token_seconds.clone(),
+        );
+        to.register(
+            "bifrost_stream_inter_token_latency_seconds",
+            "Mean time from one token of a stream to the next, one sample per stream",
+            self.inter_token_seconds.clone(),
         );
         to.register(
             "bifrost_key_rotation_events",
@@ -123,6 +233,10 @@ impl Metrics {
             "Tokens out, as providers counted them",
             self.output_tokens.clone(),
         );
+    }
+
+    fn register_holds(&mut self) {
+        let to = &mut self.registry;
         to.register(
             "holdline_hits_spared",
             "Requests that a hold kept from a key that would have refused them",
@@ -150,6 +264,14 @@ impl Metrics {
         );
     }
 
+    /// A request begins.
+    #[must_use]
+    pub fn active(&self, method: &'static str) -> Active {
+        let gauge = self.active.get_or_create_owned(&MethodLabels { method });
+        gauge.inc();
+        Active(gauge)
+    }
+
     /// A request was answered. `error_type` is of the closed set, empty if it was served.
     pub fn request(&self, status: u16, error_type: &'static str, stream: bool, took: Duration) {
         let labels = RequestLabels {
@@ -161,16 +283,65 @@ impl Metrics {
         self.request_seconds.observe(took.as_secs_f64());
     }
 
+    /// A request that was sent to a provider is over, after so many attempts beyond its first.
+    pub fn retries(&self, provider: &ProviderId, retries: u32) {
+        let histogram = self.retries.get_or_create(&of(provider));
+        histogram.observe(f64::from(retries));
+    }
+
+    /// A served request's own part of the time up to its first output.
+    pub fn overhead(&self, took: Duration) {
+        self.overhead_microseconds
+            .observe(took.as_secs_f64() * 1_000_000.0);
+    }
+
     /// A call to a provider ended; `None` is a served one.
-    pub fn upstream(&self, provider: &ProviderId, class: Option<FailureClass>, took: Duration) {
-        let labels = UpstreamLabels {
-            provider: provider.as_str().to_owned(),
-            class: class.map_or("success", FailureClass::as_str),
-        };
-        self.upstream.get_or_create(&labels).inc();
+    pub fn upstream(&self, called: &Called<'_>, fault: Option<Fault>, took: Duration) {
+        let direction = self.models.labels(called, fault.is_none());
         self.upstream_seconds
-            .get_or_create(&of(provider))
+            .get_or_create(&direction)
             .observe(took.as_secs_f64());
+        let method = called.method;
+        let route = RouteLabels::new(direction, called);
+        let labels = CallLabels {
+            method,
+            class: fault.map_or("success", |fault| fault.class.as_str()),
+            fallback_index: place(called.fallback_index),
+        };
+        self.upstream.get_or_create(&(route.clone(), labels)).inc();
+        match fault {
+            None => {
+                let labels = (route, MethodLabels { method });
+                self.succeeded.get_or_create(&labels).inc();
+            }
+            Some(fault) => {
+                let labels = FaultLabels {
+                    method,
+                    status_code: known_status(fault.status),
+                    error_type: fault.error_type,
+                };
+                self.failed.get_or_create(&(route, labels)).inc();
+            }
+        }
+    }
+
+    /// A stream's first output is here.
+    pub fn first_token(&self, called: &Called<'_>, took: Duration) {
+        let labels = self.models.labels(called, true);
+        let histogram = self.first_token_seconds.get_or_create(&labels);
+        histogram.observe(took.as_secs_f64());
+    }
+
+    /// A stream was served to its end; `took` from its first output.
+    pub fn stream_tokens(&self, called: &Called<'_>, output: u64, took: Duration) {
+        // The first token is where the time begins.
+        let Some(steps) = output.checked_sub(1).filter(|steps| *steps > 0) else {
+            return;
+        };
+        let labels = self.models.labels(called, true);
+        let histogram = self.inter_token_seconds.get_or_create(&labels);
+        #[expect(clippy::cast_precision_loss, reason = "no stream has 2^53 tokens")]
+        histogram.observe(took.as_secs_f64() / steps as f64);
     }
 
     /// An attempt went to another key than the one before it.
@@ -213,10 +384,31 @@ impl Metrics {
         self.token_limits.get_or_create(&of(provider)).inc();
     }
 
-    /// Tokens of a served request.
-    pub fn tokens(&self, input: u64, output: u64) {
-        self.input_tokens.inc_by(input);
-        self.output_tokens.inc_by(output);
+    /// Tokens of a served call.
+    pub fn tokens(&self, called: &Called<'_>, input: u64, output: u64) {
+        let route = RouteLabels::new(self.models.labels(called, true), called);
+        self.input_tokens.get_or_create(&route).inc_by(input);
+        self.output_tokens.get_or_create(&route).inc_by(output);
+    }
+}
+
+/// A fallback's place as a label: few requests have more.
+const fn place(index: u32) -> &'static str {
+    match index {
+        0 => "0",
+        1 => "1",
+        2 => "2",
+        3 => "3",
+        _ => "more",
+    }
+}
+
+/// A provider may write any number.
+fn known_status(status: u16) -> u16 {
+    if (100..600).contains(&status) {
+        status
+    } else {
+        0
     }
 }
 

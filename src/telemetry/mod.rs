@@ -1,9 +1,11 @@
 //! What people see of a node: metrics and its own log.
 
+mod labels;
 mod log;
 mod metrics;
 mod scrape;
 
+pub use labels::Called;
 pub use log::{LogFormat, start_log};
-pub use metrics::Metrics;
+pub use metrics::{Active, Fault, Metrics};
 pub use scrape::scrape;
