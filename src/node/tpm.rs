@@ -136,10 +136,9 @@ fn may_be_news(view: &View, route: &RouteKey, level: Level, now: Mono) -> bool {
         .and_then(|provider| provider.key(&route.key))
         .filter(|key| view.adaptive && key.spec.fingerprint == route.fingerprint);
     let Some(key) = key else { return false };
-    let until = key.dry.get(&route.model).filter(|until| **until > now);
-    match (level, until) {
+    match (level, key.dry_until(&route.model, now)) {
         (Level::Dry { .. }, None) | (Level::Ample, Some(_)) => true,
-        (Level::Dry { wait_ms }, Some(until)) => tpm::is_new_end(*until, wait_ms, now),
+        (Level::Dry { wait_ms }, Some(until)) => tpm::is_new_end(until, wait_ms, now),
         (Level::Ample, None) => false,
     }
 }

@@ -10,3 +10,4 @@ mod retries;
 mod streams;
 mod support;
 mod telling;
+mod tpm;

@@ -27,7 +27,8 @@ async fn labels_carry_no_words_of_providers_or_callers() {
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
     assert!(!text.contains("zanzibar") && !text.contains("model-1"));
     for line in [
-        r#"bifrost_upstream_requests_total{provider="one",class="credential"} 20"#,
+        r#"bifrost_upstream_requests_total{provider="one",model="other",selected_key_id="k-a",selected_key_name="k-a-name",method="chat_completion",class="credential",fallback_index="0"} 20"#,
+        r#"bifrost_error_requests_total{provider="one",model="other",selected_key_id="k-a",selected_key_name="k-a-name",method="chat_completion",status_code="401",error_type="provider_auth_failed"} 20"#,
         r#"bifrost_requests_total{status_code="401",error_type="provider_auth_failed",stream="false"} 20"#,
         r#"holdline_held_subjects{provider="one",scope="key"} 1"#,
         r#"holdline_holds_total{provider="one",class="credential",source="here"} 1"#,
@@ -36,6 +37,48 @@ async fn labels_carry_no_words_of_providers_or_callers() {
     }
     assert!(text.contains("holdline_request_logs_dropped_total 0"));
     assert!(text.ends_with("# EOF\n"));
+}
+
+/// LB-103
+#[tokio::test]
+async fn requests_tokens_and_their_times_are_counted_by_route() {
+    let mock = Mock::start(|call| {
+        if call.json()["stream"] == json!(true) {
+            let usage = json!({"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14});
+            let last = json!({"id": "c-1", "object": "chat.completion.chunk", "choices": [], "usage": usage});
+            Play::stream().text("a").text("b").finish().event(&last).done()
+        } else {
+            Play::served("hello")
+        }
+    })
+    .await;
+    let one = provider(&mock.url(), &["k-a"], &json!({}));
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
+    for n in 0..3 {
+        node.client.chat(&format!("r-{n}"), chat("one/m")).await;
+    }
+    assert!(node.client.chat("s-1", stream("one/m")).await.is_done());
+    node.record("s-1").await;
+    let metrics = node.client.call("GET", "/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    let direction = r#"provider="one",model="m""#;
+    let route = format!(r#"{direction},selected_key_id="k-a",selected_key_name="k-a-name""#);
+    for line in [
+        format!(
+            r#"bifrost_upstream_requests_total{{{route},method="chat_completion",class="success",fallback_index="0"}} 3"#
+        ),
+        format!(r#"bifrost_success_requests_total{{{route},method="chat_completion_stream"}} 1"#),
+        format!("bifrost_input_tokens_total{{{route}}} 26"),
+        format!("bifrost_output_tokens_total{{{route}}} 24"),
+        format!("bifrost_upstream_latency_seconds_count{{{direction}}} 4"),
+        format!("bifrost_stream_first_token_latency_seconds_count{{{direction}}} 1"),
+        format!("bifrost_stream_inter_token_latency_seconds_count{{{direction}}} 1"),
+        r#"bifrost_request_retries_bucket{le="0.0",provider="one"} 4"#.to_owned(),
+        "bifrost_overhead_latency_microseconds_count 4".to_owned(),
+        r#"bifrost_active_requests{method="chat_completion"} 0"#.to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line} is not in\n{text}");
+    }
 }
 
 #[tokio::test]

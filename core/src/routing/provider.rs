@@ -5,6 +5,7 @@ use crate::health::State;
 use crate::holds::{CheckGuard, view::Standing as KeyStanding};
 use crate::ids::{KeyId, ModelId, ProviderId};
 use crate::time::Mono;
+use crate::tpm;
 
 /// How sure it is that a provider serves a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,6 +94,18 @@ impl ProviderView {
             .get(model)
             .and_then(|health| health.routes.get(at));
         route.map_or(State::Healthy, |route| route.state)
+    }
+
+    /// What the provider's score for the model is multiplied with: less than 1 while token limits of its
+    /// keys are dry.
+    #[must_use]
+    pub fn tpm_factor(&self, model: &ModelId, now: Mono) -> f64 {
+        let (mut serving, mut dry) = (0, 0);
+        for key in self.serving(model) {
+            serving += 1;
+            dry += u32::from(key.dry_until(model, now).is_some());
+        }
+        tpm::score_factor(dry, serving)
     }
 
     /// Takes the check of the first key that is due and that nobody checks.
@@ -189,9 +202,10 @@ impl View {
         } else {
             State::Degraded
         };
+        let score = health.map_or(1.0, |health| health.score);
         Direction {
             state,
-            score: health.map_or(1.0, |health| health.score),
+            score: score * provider.tpm_factor(model, now),
             due: due.filter(|_| !free),
         }
     }

@@ -139,7 +139,13 @@ impl KeyView {
     /// never 0.
     #[must_use]
     pub fn tpm_factor(&self, model: &ModelId, now: Mono) -> f64 {
-        tpm::weight_factor(self.dry.get(model).copied(), now)
+        tpm::weight_factor(self.dry_until(model, now).is_some())
+    }
+
+    /// When the key's token limit for the model is refilled, while it is dry.
+    #[must_use]
+    pub fn dry_until(&self, model: &ModelId, now: Mono) -> Option<Mono> {
+        self.dry.get(model).copied().filter(|until| *until > now)
     }
 }
 

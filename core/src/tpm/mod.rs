@@ -14,7 +14,7 @@ pub use limits::{Level, Limits};
 pub use table::{MAX_BACKOFFS, Table, is_new_end};
 
 use crate::holds::{RouteKey, Selector};
-use crate::time::{Hlc, Mono};
+use crate::time::Hlc;
 
 /// The shortest backoff, in milliseconds: by the time that others hear of a shorter one it is over.
 pub const SHORTEST_MS: u64 = 1_000;
@@ -68,12 +68,55 @@ pub struct IncomingSignal {
     pub age_ms: u64,
 }
 
-/// What a weight is multiplied with while its route is dry until then.
+/// What a key's weight is multiplied with.
 #[must_use]
-pub fn weight_factor(dry_until: Option<Mono>, now: Mono) -> f64 {
-    if dry_until.is_some_and(|until| until > now) {
-        DRY_WEIGHT
-    } else {
-        1.0
+pub const fn weight_factor(is_dry: bool) -> f64 {
+    if is_dry { DRY_WEIGHT } else { 1.0 }
+}
+
+/// What the score of a provider is multiplied with, of whose keys so many are dry.
+#[must_use]
+pub fn score_factor(dry: u32, of: u32) -> f64 {
+    if dry == 0 {
+        return 1.0;
+    }
+    1.0 - (1.0 - DRY_SCORE) * f64::from(dry) / f64::from(of.max(dry))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::routing::fixture::{key, model, provider, view};
+    use crate::time::Mono;
+
+    /// The score of a provider of these keys, each dry or not, at an instant before and one after.
+    fn scores(dry: &[bool]) -> (f64, f64) {
+        let keys = ["a", "b", "c"].into_iter().zip(dry).map(|(id, dry)| {
+            let mut key = key(id);
+            if *dry {
+                key.dry = Arc::new([(model(), Mono(10))].into());
+            }
+            key
+        });
+        let provider = provider("p", keys);
+        let view = view([provider.clone()]);
+        let score = |now| view.direction(&provider, &model(), now).score;
+        (score(Mono(9)), score(Mono(10)))
+    }
+
+    #[test]
+    fn a_provider_whose_keys_are_dry_comes_a_little_later() {
+        let of_none = scores(&[false, false, false]).0;
+        let (of_one, after) = scores(&[true, false, false]);
+        let (of_all, _) = scores(&[true, true, true]);
+        assert!(
+            of_none > of_one && of_one > of_all,
+            "{of_none} {of_one} {of_all}"
+        );
+        assert!((of_all - of_none * DRY_SCORE).abs() < 1e-9, "{of_all}");
+        assert!((after - of_none).abs() < f64::EPSILON, "it ends by itself");
+        assert!(of_all > 0.5, "a failing provider is worse");
     }
 }
