@@ -56,10 +56,12 @@ impl Gateway {
             };
         }
         match (path, request.method()) {
-            (paths::MODELS, &Method::GET) => {
+            (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
                 models::list(&parts.node.live().catalog, request.uri().query())
             }
-            (paths::MODELS, _) => wrong_method("GET", Protocol::Chat),
+            (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, _) => {
+                wrong_method("GET", Protocol::Chat)
+            }
             _ if models::is_googles(path) => match *request.method() {
                 Method::GET => models::googles(&parts.node.live().catalog, path),
                 _ => wrong_method("GET", Protocol::Generate),

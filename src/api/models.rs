@@ -1,4 +1,5 @@
-//! `GET /v1/models`: what the configured keys can serve, in the shape of OpenAI's list.
+//! `GET /v1/models`: what the configured keys can serve, in a shape that OpenAI's and Anthropic's clients
+//! both read.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,9 @@ use crate::server::Body;
 #[derive(Serialize)]
 struct List<'a> {
     object: &'static str,
+    has_more: bool,
+    first_id: Option<String>,
+    last_id: Option<String>,
     data: Vec<Model<'a>>,
 }
 
@@ -27,6 +31,10 @@ struct Model<'a> {
     created: u64,
     owned_by: &'a str,
     name: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    display_name: &'a str,
+    created_at: &'static str,
 }
 
 /// Answers the list, of one provider where the query names one.
@@ -40,9 +48,12 @@ pub(super) fn list(catalog: &Catalog, query: Option<&str>) -> Response<Body> {
     }
     let providers = catalog.providers.values();
     let wanted = providers.filter(|p| only.is_none_or(|only| p.id.as_str() == only));
-    let data = wanted.flat_map(|provider| models_of(provider)).collect();
+    let data: Vec<Model<'_>> = wanted.flat_map(|provider| models_of(provider)).collect();
     let list = List {
         object: "list",
+        has_more: false,
+        first_id: data.first().map(|model| model.id.clone()),
+        last_id: data.last().map(|model| model.id.clone()),
         data,
     };
     json(serde_json::to_vec(&list).expect("it holds only strings and numbers"))
@@ -134,6 +145,10 @@ fn models_of(provider: &Provider) -> impl Iterator<Item = Model<'_>> {
         created: 0,
         owned_by: provider.id.as_str(),
         name,
+        kind: "model",
+        display_name: name,
+        // Nobody keeps it; clients want a time.
+        created_at: "1970-01-01T00:00:00Z",
     })
 }
 

@@ -4,6 +4,10 @@
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 /// Models that keys can serve.
 pub const MODELS: &str = "/v1/models";
+/// The same, where OpenAI's clients look for it behind their prefix.
+pub const OPENAI_MODELS: &str = "/openai/v1/models";
+/// The same for Anthropic's.
+pub const ANTHROPIC_MODELS: &str = "/anthropic/v1/models";
 /// What Google's SDKs put before their own paths.
 pub const GENAI: &str = "/genai";
 /// Whether the process can serve: public.

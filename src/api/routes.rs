@@ -1,5 +1,6 @@
 //! Which path of inference is which protocol.
 
+use crate::protocols::passing::Passing;
 use crate::protocols::{Operation, Protocol};
 
 /// One path of inference.
@@ -73,6 +74,7 @@ impl Route {
                 Operation::Answer,
                 Protocol::Embeddings | Protocol::EmbedContent | Protocol::BatchEmbedContents,
             ) => "embedding",
+            (Operation::Answer, Protocol::Passing(passing)) => passing.request_type(stream),
         }
     }
 }
@@ -112,8 +114,13 @@ fn unified(path: &str) -> Option<Route> {
             operation: Operation::CountTokens,
             ..Route::new(Protocol::Responses)
         }),
-        _ => messages(path),
+        _ => messages(path).or_else(|| passing(path)),
     }
+}
+
+fn passing(path: &str) -> Option<Route> {
+    let found = Passing::ALL.into_iter().find(|one| one.path() == path);
+    found.map(|one| Route::new(Protocol::Passing(one)).unified())
 }
 
 fn messages(path: &str) -> Option<Route> {
@@ -232,6 +239,19 @@ mod tests {
             (
                 "/anthropic/v1/messages/count_tokens",
                 Some((Messages, CountTokens, false, Some("anthropic"))),
+            ),
+            (
+                "/openai/v1/audio/transcriptions",
+                Some((
+                    Protocol::Passing(Passing::Transcriptions),
+                    Answer,
+                    false,
+                    Some("openai"),
+                )),
+            ),
+            (
+                "/v1/rerank",
+                Some((Protocol::Passing(Passing::Rerank), Answer, true, None)),
             ),
             ("/openai/v1/messages", None),
             ("/anthropic/v1/chat/completions", None),

@@ -1,6 +1,7 @@
 //! The providers that are known by name: what each speaks and where it lives.
 
 use crate::protocols::Protocol;
+use crate::protocols::passing::Passing;
 use crate::providers::Kind;
 
 /// One provider that needs no `custom_provider_config`.
@@ -24,7 +25,21 @@ pub struct Builtin {
 pub const CHAT_PATH: &str = "/v1/chat/completions";
 
 /// Chat and what stands beside it at most providers.
-const LIKE_OPENAI: &[Protocol] = &[Protocol::Chat, Protocol::Completions, Protocol::Embeddings];
+///
+/// What passes is passed to all of them: one that has no such endpoint says so itself.
+const LIKE_OPENAI: &[Protocol] = &[
+    Protocol::Chat,
+    Protocol::Completions,
+    Protocol::Embeddings,
+    Protocol::Passing(Passing::Rerank),
+    Protocol::Passing(Passing::Moderations),
+    Protocol::Passing(Passing::ImageGenerations),
+    Protocol::Passing(Passing::ImageEdits),
+    Protocol::Passing(Passing::ImageVariations),
+    Protocol::Passing(Passing::Speech),
+    Protocol::Passing(Passing::Transcriptions),
+    Protocol::Passing(Passing::Translations),
+];
 
 /// What OpenAI itself speaks.
 const OPENAI: &[Protocol] = &[

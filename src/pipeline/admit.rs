@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
@@ -71,6 +71,8 @@ pub(super) struct Inbound {
     pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
     /// Those of the client's own that some provider knows.
     pub(super) client_headers: HeaderMap,
+    /// Of a body that is no JSON.
+    pub(super) content_type: Option<HeaderValue>,
     /// The body read in full, for providers that speak something else: read once, when first needed.
     talk: OnceLock<Result<talk::Request, Malformed>>,
 }
@@ -119,7 +121,14 @@ impl Inbound {
         arrived: Instant,
     ) -> Result<Self, ApiError> {
         let edits = route.protocol.spoken().edits();
-        let mut body = JsonBody::parse(bytes, edits).map_err(refused_body)?;
+        let content_type = headers.get(CONTENT_TYPE).filter(|_| edits.form).cloned();
+        let read = if edits.form {
+            let kind = content_type.as_ref().and_then(|v| v.to_str().ok());
+            JsonBody::parse_form(bytes, edits, kind.unwrap_or_default())
+        } else {
+            JsonBody::parse(bytes, edits)
+        };
+        let mut body = read.map_err(refused_body)?;
         body.stream |= route.stream;
         if let Some(model) = &route.model {
             body.model.clone_from(model);
@@ -149,6 +158,7 @@ impl Inbound {
             deadline: deadline(headers, arrived)?,
             extra_headers: extra_headers(headers),
             client_headers: client_headers(headers),
+            content_type,
             body,
             talk: OnceLock::new(),
         })
@@ -172,6 +182,7 @@ fn refused_body(error: EditError) -> ApiError {
         EditError::BadStream => Some("stream".to_owned()),
         EditError::NotJson(_)
         | EditError::NotAnObject
+        | EditError::NotAForm
         | EditError::TooDeep
         | EditError::TooManyCuts => None,
     };

@@ -97,7 +97,7 @@ pub(super) async fn call(
         opened.dropped = dropped;
         return Ok(Reply::Stream(Box::new(opened)));
     }
-    let (headers, body) = whole(flight, response, limit, &judge).await?;
+    let (headers, body) = whole(flight, response, limit, &judge, protocol).await?;
     let (body, usage) = answer(course, protocol, body)?;
     Ok(Reply::Whole {
         headers,
@@ -151,6 +151,7 @@ async fn whole(
     response: Response<Incoming>,
     limit: Limit,
     judge: &Judge,
+    protocol: Protocol,
 ) -> Result<(HeaderMap, Bytes), Failed> {
     let (head, body) = response.into_parts();
     let mut decoder = Decoder::of(&head.headers);
@@ -170,12 +171,17 @@ async fn whole(
     if let Some(failed) = judge.error_in(&head.headers, &body) {
         return Err(failed);
     }
-    if !body.trim_ascii().starts_with(b"{") {
+    let json = protocol.answers_json();
+    if json && !body.trim_ascii().starts_with(b"{") {
         return Err(Failed::broken(
             "the provider's answer is no JSON object".to_owned(),
         ));
     }
-    Ok((answer_headers(&head.headers, judge), body))
+    let mut headers = answer_headers(&head.headers, judge);
+    let kind = head.headers.get(CONTENT_TYPE).filter(|_| !json);
+    let json = || HeaderValue::from_static("application/json");
+    headers.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
+    Ok((headers, body))
 }
 
 /// What becomes of a body of more bytes than these.

@@ -5,6 +5,7 @@
 //! `fallbacks` out and asks for a stream's usage. Every other byte goes up as it came: unknown fields,
 //! order, blanks, the text of numbers, escapes, members that stand twice.
 
+mod form;
 mod members;
 
 use std::ops::Range;
@@ -52,7 +53,10 @@ struct Cut {
 #[derive(Debug, PartialEq, Eq)]
 enum Replacement {
     Nothing,
+    /// As JSON text.
     Model,
+    /// As it is.
+    BareModel,
     Text(&'static str),
 }
 
@@ -69,6 +73,8 @@ pub(crate) enum EditError {
     NoModel,
     #[error("`model` must be a string, as \"provider/model\" or \"model\", and not be empty")]
     BadModel,
+    #[error("the body must be a form: multipart/form-data with a boundary, and a part `model`")]
+    NotAForm,
     #[error("`stream` must be true or false")]
     BadStream,
     #[error(
@@ -83,15 +89,7 @@ impl JsonBody {
         if is_too_deep(&bytes) {
             return Err(EditError::TooDeep);
         }
-        let mut body = Self {
-            model: String::new(),
-            stream: false,
-            include_usage: false,
-            fallbacks: Vec::new(),
-            bytes: bytes.clone(),
-            edits,
-            cuts: Vec::new(),
-        };
+        let mut body = Self::unread(bytes.clone(), edits);
         let read = body.read(&bytes)?;
         if edits.model && !read.has_model {
             return Err(EditError::NoModel);
@@ -106,16 +104,29 @@ impl JsonBody {
         Ok(body)
     }
 
+    fn unread(bytes: Bytes, edits: Edits) -> Self {
+        Self {
+            model: String::new(),
+            stream: false,
+            include_usage: false,
+            fallbacks: Vec::new(),
+            bytes,
+            edits,
+            cuts: Vec::new(),
+        }
+    }
+
     /// The body for a provider that calls the model by this name.
     pub(crate) fn for_upstream(&self, model: &str) -> Bytes {
-        let model = serde_json::Value::from(model).to_string();
-        let mut out = BytesMut::with_capacity(self.bytes.len() + model.len() + 64);
+        let quoted = serde_json::Value::from(model).to_string();
+        let mut out = BytesMut::with_capacity(self.bytes.len() + quoted.len() + 64);
         let mut copied = 0;
         for cut in &self.cuts {
             out.put_slice(&self.bytes[copied..cut.at.start]);
             match cut.by {
                 Replacement::Nothing => {}
-                Replacement::Model => out.put_slice(model.as_bytes()),
+                Replacement::Model => out.put_slice(quoted.as_bytes()),
+                Replacement::BareModel => out.put_slice(model.as_bytes()),
                 Replacement::Text(text) => out.put_slice(text.as_bytes()),
             }
             copied = cut.at.end;

@@ -214,13 +214,12 @@ async fn sleep(wait: Duration, deadline: Option<Instant>) -> bool {
 fn served(mut course: Course, headers: HeaderMap, mut body: Bytes) -> Response<Body> {
     course.served();
     course.end(&Closing::SERVED);
-    if course.inbound.route.unified {
+    let is_object = body.trim_ascii_start().first() == Some(&b'{');
+    if course.inbound.route.unified && is_object {
         body = opening::with_extra_fields(&body, &extra_fields(&course));
     }
     let mut response = Response::new(Body::from(body));
     *response.headers_mut() = headers;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
     response
 }
 

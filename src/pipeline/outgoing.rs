@@ -74,11 +74,15 @@ impl<'a> Outgoing<'a> {
         *request.uri_mut() = uri;
         *request.version_mut() = Version::HTTP_11;
         let headers = request.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let json = || HeaderValue::from_static("application/json");
+        let content_type = course.inbound.content_type.clone();
+        headers.insert(CONTENT_TYPE, content_type.unwrap_or_else(json));
         let accepted = if self.call.stream {
             "text/event-stream"
-        } else {
+        } else if self.call.protocol.answers_json() {
             "application/json"
+        } else {
+            "*/*"
         };
         headers.insert(ACCEPT, HeaderValue::from_static(accepted));
         let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));

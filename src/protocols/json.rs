@@ -8,7 +8,8 @@ use serde::de::{Deserialize, DeserializeOwned, Deserializer, MapAccess, Visitor}
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// One JSON value as text: numbers, escapes and the order of members are those of its author.
+/// One JSON value as text: numbers, escapes and the order of members are those of its author. It cannot
+/// be read inside a tagged enum or a flattened struct, which serde reads through values.
 #[derive(Clone)]
 pub struct Json(Box<RawValue>);
 

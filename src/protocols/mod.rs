@@ -39,13 +39,14 @@
 //! 4. Snapshots of recorded shapes and a round trip (`talk` -> protocol -> `talk`) in its `tests.rs`:
 //!    [`samples`] has generators for the round trip.
 //!
-//! A protocol that only passes through (embeddings, images …) implements the required methods and
-//! leaves the conversions at their defaults: they say that there is none.
+//! A protocol that only passes through implements the required methods and leaves the conversions at
+//! their defaults: they say that there is none. Most of those are a row of [`passing`].
 
 pub mod chat;
 pub mod generate;
 pub mod json;
 pub mod messages;
+pub mod passing;
 pub mod plain;
 pub mod responses;
 pub mod sse;
@@ -80,6 +81,8 @@ pub enum Protocol {
     EmbedContent,
     /// Google's embedding of several texts.
     BatchEmbedContents,
+    /// One of those that only pass.
+    Passing(passing::Passing),
 }
 
 impl Protocol {
@@ -94,6 +97,7 @@ impl Protocol {
             Self::Responses => &responses::Responses,
             Self::Generate => &generate::Generate,
             Self::EmbedContent | Self::BatchEmbedContents => &generate::Embed,
+            Self::Passing(passing) => passing.spoken(),
         }
     }
 
@@ -105,7 +109,24 @@ impl Protocol {
             Self::Completions
             | Self::Embeddings
             | Self::EmbedContent
-            | Self::BatchEmbedContents => false,
+            | Self::BatchEmbedContents
+            | Self::Passing(_) => false,
+        }
+    }
+
+    /// Whether whole answers are always JSON.
+    #[must_use]
+    pub const fn answers_json(self) -> bool {
+        match self {
+            Self::Passing(passing) => passing.answers_json(),
+            Self::Chat
+            | Self::Messages
+            | Self::Completions
+            | Self::Embeddings
+            | Self::Responses
+            | Self::Generate
+            | Self::EmbedContent
+            | Self::BatchEmbedContents => true,
         }
     }
 
@@ -121,6 +142,7 @@ impl Protocol {
             Self::Generate => "Google's generateContent",
             Self::EmbedContent => "Google's embedContent",
             Self::BatchEmbedContents => "Google's batchEmbedContents",
+            Self::Passing(passing) => passing.path(),
         }
     }
 }
@@ -169,6 +191,8 @@ pub struct Edits {
     pub stream: bool,
     /// `stream_options.include_usage` is asked for in streams.
     pub ask_for_usage: bool,
+    /// The body is a `multipart/form-data`, no JSON.
+    pub form: bool,
 }
 
 /// To whom a request is written.

@@ -16,6 +16,7 @@ impl Spoken for Completions {
             model: true,
             stream: true,
             ask_for_usage: true,
+            form: false,
         }
     }
 

@@ -34,7 +34,8 @@ pub fn verb(call: &Call<'_>) -> Result<&'static str, NotCallable> {
             | Protocol::Messages
             | Protocol::Completions
             | Protocol::Embeddings
-            | Protocol::Responses,
+            | Protocol::Responses
+            | Protocol::Passing(_),
             _,
         )
         | (_, Operation::CountTokens) => Err("it has no address for this protocol".into()),

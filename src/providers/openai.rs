@@ -47,6 +47,7 @@ pub(super) fn path(protocol: Protocol, operation: Operation) -> Result<&'static 
         (Protocol::Chat, Operation::Answer) => Ok("/chat/completions"),
         (Protocol::Completions, Operation::Answer) => Ok("/completions"),
         (Protocol::Embeddings, Operation::Answer) => Ok("/embeddings"),
+        (Protocol::Passing(passing), Operation::Answer) => Ok(passing.path()),
         (Protocol::Responses, Operation::Answer) => Ok("/responses"),
         (Protocol::Responses, Operation::CountTokens) => Ok("/responses/input_tokens"),
         (

@@ -9,6 +9,7 @@ const CHAT: Edits = Edits {
     model: true,
     stream: true,
     ask_for_usage: true,
+    form: false,
 };
 
 fn parse(text: &str) -> Result<JsonBody, EditError> {
@@ -235,6 +236,79 @@ proptest! {
         if let Ok(body) = parse(&text) {
             let sent = body.for_upstream("x");
             prop_assert!(serde_json::from_slice::<Value>(&sent).is_ok());
+        }
+    }
+}
+
+mod forms {
+    use super::*;
+
+    const FORM: Edits = Edits { form: true, ..CHAT };
+
+    fn form(parts: &[(&str, &str)]) -> String {
+        let parts = parts.iter().map(|(head, value)| {
+            format!("--x-Y\r\nContent-Disposition: form-data; {head}\r\n\r\n{value}\r\n")
+        });
+        parts.collect::<String>() + "--x-Y--\r\n"
+    }
+
+    fn parse(text: &str) -> Result<JsonBody, EditError> {
+        let bytes = Bytes::copy_from_slice(text.as_bytes());
+        JsonBody::parse_form(
+            bytes,
+            FORM,
+            "multipart/form-data; charset=x; boundary=\"x-Y\"",
+        )
+    }
+
+    #[test]
+    fn only_the_model_changes_and_fallbacks_stay_here() {
+        let sound = "RIFF\r\n--x-\r\n\r\nname=\"model\"";
+        let given = form(&[
+            (r#"name="file"; filename="model.wav""#, sound),
+            (r#"name="fallbacks""#, r#"["groq/whisper"]"#),
+            (r#"name="model""#, "openai/whisper-1"),
+            ("name=stream", "true"),
+        ]);
+        let body = parse(&given).unwrap();
+        assert_eq!(
+            (body.model.as_str(), body.stream),
+            ("openai/whisper-1", true)
+        );
+        assert_eq!(body.fallbacks, ["groq/whisper"]);
+        let expected = form(&[
+            (r#"name="file"; filename="model.wav""#, sound),
+            (r#"name="model""#, "w"),
+            ("name=stream", "true"),
+        ]);
+        assert_eq!(body.for_upstream("w"), expected);
+    }
+
+    #[test]
+    fn forms_without_a_model_or_an_end_are_refused() {
+        assert_eq!(parse(&form(&[])).unwrap_err(), EditError::NoModel);
+        assert_eq!(
+            parse(&form(&[("name=model", " ")])).unwrap_err(),
+            EditError::BadModel
+        );
+        for broken in [
+            "",
+            "--x-Y",
+            "--x-Y\r\nContent-Disposition: form-data; name=model\r\n\r\nm",
+        ] {
+            assert!(parse(broken).is_err(), "{broken}");
+        }
+        let bytes = Bytes::from_static(b"--x--");
+        let none = JsonBody::parse_form(bytes, FORM, "application/json");
+        assert_eq!(none.unwrap_err(), EditError::NotAForm);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_upset_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut form = b"--x-Y\r\nContent-Disposition: form-data; name=model\r\n\r\n".to_vec();
+            form.extend(bytes);
+            let _ = JsonBody::parse_form(form.into(), FORM, "multipart/form-data; boundary=x-Y");
         }
     }
 }

@@ -33,6 +33,7 @@ impl Spoken for Chat {
             model: true,
             stream: true,
             ask_for_usage: true,
+            form: false,
         }
     }
 

@@ -27,7 +27,7 @@ impl Spoken for Messages {
         Edits {
             model: true,
             stream: true,
-            ask_for_usage: false,
+            ..Edits::default()
         }
     }
 

@@ -57,7 +57,8 @@ enum BlockIn {
     ToolUse {
         id: String,
         name: String,
-        input: Option<Json>,
+        // Not as text: a tagged enum is read through values.
+        input: Option<serde_json::Map<String, serde_json::Value>>,
     },
     #[serde(other)]
     Other,
@@ -123,10 +124,10 @@ impl ReadStream for Reader {
                     let call = self.calls.len();
                     self.calls.push(index);
                     out.push(Delta::ToolCall { call, id, name });
-                    let given = input.filter(|input| *input != Json::empty_object());
+                    let given = input.filter(|input| !input.is_empty());
                     out.extend(given.map(|input| Delta::Arguments {
                         call,
-                        json: input.text().to_owned(),
+                        json: Json::of(&input).text().to_owned(),
                     }));
                 }
                 BlockIn::Other => {}

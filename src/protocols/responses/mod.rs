@@ -33,7 +33,7 @@ impl Spoken for Responses {
         Edits {
             model: true,
             stream: true,
-            ask_for_usage: false,
+            ..Edits::default()
         }
     }
 

@@ -55,6 +55,15 @@ impl Client {
         .await
     }
 
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        read(self.send("POST", path, headers, body).await).await
+    }
+
     pub(crate) async fn call(&self, method: &str, path: &str) -> Answer {
         read(self.send(method, path, &[], "").await).await
     }

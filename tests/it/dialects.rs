@@ -1,0 +1,215 @@
+//! Clients and providers that speak different protocols, on whole nodes.
+
+use serde_json::{Value, json};
+
+use crate::support::{Mock, Play, TestNode, chat, key, stream};
+
+fn messages(model: &str) -> String {
+    json!({"model": model, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]})
+        .to_string()
+}
+
+fn anthropic_answer() -> Value {
+    json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": [{"type": "text", "text": "hello"}],
+        "stop_reason": "end_turn", "stop_sequence": null, "usage": {"input_tokens": 5, "output_tokens": 7, "cache_read_input_tokens": 3}})
+}
+
+async fn node_with(name: &str, keys: Value, mock: &Mock) -> TestNode {
+    let network = json!({"base_url": mock.url()});
+    TestNode::start(&json!({"providers": {name: {"keys": keys, "network_config": network}}})).await
+}
+
+#[tokio::test]
+async fn a_chat_client_is_served_by_anthropic() {
+    let mock = Mock::start(|_| Play::json(200, &anthropic_answer())).await;
+    let node = node_with("anthropic", json!([key("k-a")]), &mock).await;
+    let body =
+        r#"{"model":"anthropic/claude","seed":7,"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = node.client.chat("r-1", body).await;
+    let told: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(told["choices"][0]["message"]["content"], "hello");
+    assert_eq!(told["usage"]["prompt_tokens"], 8);
+    assert_eq!(told["extra_fields"]["dropped_params"], json!(["seed"]));
+    let call = &mock.calls()[0];
+    assert_eq!(call.path, "/v1/messages");
+    assert_eq!(call.headers["x-api-key"], "sk-k-a");
+    assert!(!call.headers.contains_key("authorization"));
+    assert_eq!(call.headers["anthropic-version"], "2023-06-01");
+    let record = node.record("r-1").await;
+    assert_eq!(record["token_usage"]["total_tokens"], 15);
+    assert_eq!(record["token_usage"]["cached_tokens"], 3);
+}
+
+#[tokio::test]
+async fn what_anthropic_cannot_be_asked_is_a_400_that_names_the_field_and_calls_nobody() {
+    let mock = Mock::start(|_| Play::json(200, &anthropic_answer())).await;
+    let node = node_with("anthropic", json!([key("k-a")]), &mock).await;
+    let body = r#"{"model":"anthropic/claude","n":2,"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = node.client.chat("r-1", body).await;
+    let told: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((answer.status, &told["error"]["param"]), (400, &json!("n")));
+    assert_eq!(told["extra_fields"]["failure_class"], "caller_fault");
+    assert!(mock.calls().is_empty());
+}
+
+#[tokio::test]
+async fn an_anthropic_client_is_served_by_a_chat_provider() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let node = node_with("groq", json!([key("k-a")]), &mock).await;
+    let headers = [("anthropic-version", "2023-06-01"), ("anthropic-beta", "x")];
+    let answer = node
+        .client
+        .post("/v1/messages?beta=true", &headers, messages("groq/llama"))
+        .await;
+    let told: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((answer.status, &told["type"]), (200, &json!("message")));
+    assert_eq!(told["content"][0]["text"], "hello");
+    assert!(told.get("extra_fields").is_none());
+    let call = &mock.calls()[0];
+    assert_eq!(call.path, "/v1/chat/completions");
+    assert_eq!(call.json()["max_tokens"], 9);
+    assert!(
+        !call
+            .headers
+            .keys()
+            .any(|name| name.starts_with("anthropic"))
+    );
+}
+
+#[tokio::test]
+async fn refusals_are_in_the_clients_dialect_wherever_they_come_from() {
+    let mock = Mock::start(|_| Play::bad_key()).await;
+    let node = node_with("groq", json!([key("k-a")]), &mock).await;
+    for (path, body, status, kind) in [
+        (
+            "/anthropic/v1/messages",
+            messages("groq/m"),
+            401,
+            "authentication_error",
+        ),
+        (
+            "/anthropic/v1/messages",
+            "{".to_owned(),
+            400,
+            "invalid_request_error",
+        ),
+        (
+            "/anthropic/v1/messages",
+            messages("xai/m"),
+            400,
+            "invalid_request_error",
+        ),
+        (
+            "/anthropic/v1/nothing",
+            "{}".to_owned(),
+            404,
+            "not_found_error",
+        ),
+    ] {
+        let answer = node.client.post(path, &[], body).await;
+        let told: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(
+            (answer.status, &told["type"]),
+            (status, &json!("error")),
+            "{path}"
+        );
+        assert_eq!(told["error"]["type"], kind, "{told}");
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
+}
+
+#[tokio::test]
+async fn an_anthropic_stream_that_breaks_is_an_error_event_and_no_end() {
+    let start =
+        json!({"type": "message_start", "message": {"id": "m", "usage": {"input_tokens": 1}}});
+    let text = json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "he"}});
+    let mock = Mock::start(move |_| Play::stream().event(&start).event(&text).end()).await;
+    let node = node_with("anthropic", json!([key("k-a")]), &mock).await;
+    let body = r#"{"model":"claude","max_tokens":9,"stream":true,"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = node.client.post("/v1/messages", &[], body.to_owned()).await;
+    let text = String::from_utf8(answer.body.to_vec()).unwrap();
+    assert!(
+        text.contains("event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\""),
+        "{text}"
+    );
+    assert!(!text.contains("message_stop"));
+    let answer = node.client.chat("r-2", stream("anthropic/claude")).await;
+    assert_eq!(
+        (
+            answer.text().as_str(),
+            answer.is_done(),
+            answer.errors().len()
+        ),
+        ("he", false, 1)
+    );
+}
+
+#[tokio::test]
+async fn azure_is_called_at_each_keys_own_deployment() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let mut azure = key("k-a");
+    azure["azure_key_config"] = json!({"endpoint": mock.url(), "api_version": "2025-01-01"});
+    azure["aliases"] = json!({"gpt-4o": {"model_id": "my deployment"}});
+    let node = TestNode::start(&json!({"providers": {"azure": {"keys": [azure]}}})).await;
+    let body = chat("azure/gpt-4o");
+    assert_eq!(node.client.chat("r-1", body.clone()).await.status, 200);
+    let call = &mock.calls()[0];
+    assert_eq!(
+        call.path,
+        "/openai/deployments/my%20deployment/chat/completions?api-version=2025-01-01"
+    );
+    assert_eq!(
+        (call.headers["api-key"].as_str(), call.key.as_str()),
+        ("sk-k-a", "")
+    );
+    assert_eq!(
+        call.body,
+        body.replace("azure/gpt-4o", "my deployment").as_bytes()
+    );
+}
+
+/// Tokens are asked for once, by one request, and a refusal of one is a refusal of the key.
+#[tokio::test]
+async fn azure_takes_tokens_of_entra() {
+    let mock = Mock::start(|call| {
+        let form = String::from_utf8_lossy(&call.body).into_owned();
+        if !call.path.contains("/oauth2/") {
+            return Play::served("hello");
+        }
+        assert!(form.starts_with("grant_type=client_credentials&client_id=app&client_secret=p%26w-long-enough-to-hide"), "{form}");
+        if call.path.starts_with("/gone/") {
+            return Play::json(400, &json!({"error": "invalid_client", "error_description": "AADSTS7000222: expired, secret p&w-long-enough-to-hide"}));
+        }
+        Play::json(200, &json!({"token_type": "Bearer", "expires_in": 3599, "access_token": "token-1"}))
+    })
+    .await;
+    let keyed = |id: &str, tenant: &str| {
+        let mut key = key(id);
+        key.as_object_mut().unwrap().remove("value");
+        key["azure_key_config"] = json!({"endpoint": mock.url(), "authority_host": mock.url(),
+            "tenant_id": tenant, "client_id": "app", "client_secret": "p&w-long-enough-to-hide"});
+        key
+    };
+    let azure = json!({"keys": [keyed("k-a", "tenant"), keyed("k-b", "gone")]});
+    let node = TestNode::start(&json!({"providers": {"azure": azure}})).await;
+    let pinned = |id: &'static str| [("x-bf-api-key-id", id)];
+    let first = pinned("k-a");
+    let asked = |name| node.client.chat_with(name, &first, chat("azure/gpt-4o"));
+    let (one, two) = tokio::join!(asked("r-1"), asked("r-2"));
+    assert_eq!((one.status, two.status), (200, 200));
+    let calls = mock.calls();
+    let grants = calls
+        .iter()
+        .filter(|c| c.path == "/tenant/oauth2/v2.0/token");
+    assert_eq!((grants.count(), calls.len()), (1, 3));
+    assert_eq!(calls.last().unwrap().key, "token-1");
+    let refused = node
+        .client
+        .chat_with("r-3", &pinned("k-b"), chat("azure/gpt-4o"))
+        .await;
+    let told = String::from_utf8(refused.body.to_vec()).unwrap();
+    assert_eq!(refused.status, 401, "{told}");
+    assert!(!told.contains("p&w-long-enough-to-hide"), "{told}");
+    let record = node.record("r-3").await;
+    assert_eq!(record["attempt_trail"][0]["failure_class"], "credential");
+}
