@@ -258,9 +258,17 @@ impl Book {
                 route.map_or(RouteHealth::UNMEASURED, |route| route.health)
             });
             let routes = routes.collect();
+            let in_flight = provider.keys.iter().map(|key| {
+                let route = key.routes.get(&model);
+                route
+                    .map(|route| route.in_flight.clone())
+                    .unwrap_or_default()
+            });
+            let in_flight = in_flight.collect();
             let score = provider.scores.get(&model);
             let health = ModelHealth {
                 routes,
+                in_flight,
                 score: score.map_or(1.0, |score| score.value),
                 turn: score.map(|score| score.turn.clone()).unwrap_or_default(),
             };

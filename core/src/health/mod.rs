@@ -22,7 +22,7 @@ pub use book::{Attempted, Book, Change, Measured, Recomputed};
 pub use route::{Ended, Reach, Ticket, Took};
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::time::Mono;
 
@@ -88,12 +88,38 @@ impl Default for RouteHealth {
 pub struct ModelHealth {
     /// Of each key of the provider, in the order of the view's keys; one of a provider without keys.
     pub routes: Vec<RouteHealth>,
+    /// Of each route, as `routes`: alive, not as of the last recompute.
+    pub in_flight: Vec<InFlight>,
     /// From 0 to 1; the better provider has the higher one. While the provider is Recovering it grows
     /// with what was earned back: this part of its even share of requests without a provider starts there.
     pub score: f64,
     /// Made anew with each recompute: while the provider is Recovering, the first request without a
     /// provider after it starts there, whatever the share.
     pub turn: Turn,
+}
+
+/// What one route has to do: requests in flight, and those that failed since the last recompute. Counted
+/// as they come and go.
+#[derive(Clone, Debug, Default)]
+pub struct InFlight(Arc<AtomicU32>);
+
+impl InFlight {
+    /// How many they are.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
+    }
+}
+
+/// What is in flight is no part of what was measured.
+impl PartialEq for InFlight {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What one request of this node does between two recomputes.

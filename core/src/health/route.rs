@@ -2,9 +2,11 @@
 
 use super::score;
 use super::state::{Phase, Signs};
-use super::tuning::{ERROR_HALF_LIFE_MS, LATENCY_HALF_LIFE_MS, TRAFFIC_HALF_LIFE_MS};
+use super::tuning::{
+    ERROR_HALF_LIFE_MS, LATENCY_HALF_LIFE_MS, SPEED_REGAINED, TRAFFIC_HALF_LIFE_MS,
+};
 use super::window::{Errors, Latency, Reference, Tally, faded};
-use super::{RouteHealth, State};
+use super::{InFlight, RouteHealth, State};
 use crate::time::Mono;
 
 /// An attempt in flight: give it back when it ended.
@@ -73,12 +75,16 @@ pub(super) struct Route {
     period_latency: Latency,
     usual: Reference,
     pub(super) load: Load,
+    /// The load, for who picks keys.
+    pub(super) in_flight: InFlight,
     pub(super) requests: u64,
     pub(super) traffic: Traffic,
     pub(super) last_used: Mono,
     /// Ratio of latencies to the peers, and to what is usual, as of the last recompute.
     pub(super) to_peers: f64,
     pub(super) to_usual: f64,
+    /// What latency leaves of the weight: lost at once, given back by and by.
+    speed: f64,
     /// As requests read it.
     pub(super) health: RouteHealth,
 }
@@ -129,11 +135,13 @@ impl Route {
                 changed: now,
                 mean: 0.0,
             },
+            in_flight: InFlight::default(),
             requests: 0,
             traffic: Traffic::default(),
             last_used: now,
             to_peers: 1.0,
             to_usual: 1.0,
+            speed: 1.0,
             health: RouteHealth {
                 since: now,
                 ..RouteHealth::UNMEASURED
@@ -144,6 +152,7 @@ impl Route {
     pub(super) fn launched(&mut self, now: Mono) {
         self.load.advance(now);
         self.load.in_flight += 1;
+        self.show_load();
         self.requests += 1;
         self.traffic.period_requests = self.traffic.period_requests.saturating_add(1);
         self.last_used = now;
@@ -155,6 +164,11 @@ impl Route {
         self.load.advance(now);
         self.load.in_flight = self.load.in_flight.saturating_sub(1);
         self.last_used = now;
+        self.learn(launched, ended, spell);
+        self.show_load();
+    }
+
+    fn learn(&mut self, launched: Mono, ended: Ended, spell: u64) {
         match ended {
             Ended::Nothing => {}
             Ended::Served {
@@ -184,6 +198,14 @@ impl Route {
                 self.unreached.failed = self.unreached.failed.saturating_add(1);
             }
         }
+    }
+
+    /// For who picks keys: a failure of this period counts as a request in flight, or a key that fails
+    /// at once would look idle.
+    fn show_load(&self) {
+        let failed = self.period.failed.saturating_add(self.unreached.failed);
+        self.in_flight
+            .set(self.load.in_flight.saturating_add(failed));
     }
 
     fn count_unreached(&mut self) {
@@ -220,7 +242,10 @@ impl Route {
             score::with_evidence(ratio, samples)
         };
         (self.to_peers, self.to_usual) = (to(peers), to(&self.usual));
+        let speed = score::of_latency(self.to_peers, self.to_usual);
+        self.speed = speed.min(self.speed + SPEED_REGAINED * (speed - self.speed));
         let period = std::mem::take(&mut self.period);
+        self.show_load();
         if self.held {
             return;
         }
@@ -280,7 +305,7 @@ impl Route {
     /// Sets the weight, by a fair share of the requests in flight.
     pub(super) fn weigh(&mut self, fair: f64) {
         let load = score::of_key_load(self.load.mean, fair);
-        let quality = self.soundness() * score::of_latency(self.to_peers, self.to_usual) * load;
+        let quality = self.soundness() * self.speed * load;
         self.health = RouteHealth {
             state: self.phase.state(),
             weight: if self.phase == Phase::Failed {

@@ -53,7 +53,7 @@ pub const LEAST_WEIGHT: f64 = 10.0;
 pub(super) const ERROR_STEEPNESS: f64 = 12.0;
 
 /// Up to this ratio, slower and busier is chance.
-pub(super) const TOLERATED: f64 = 1.25;
+pub(super) const TOLERATED: f64 = 1.1;
 
 /// Latency second: the weight falls with this power of the ratio. Twice as slow leaves a quarter, six
 /// times as slow the least weight.
@@ -63,8 +63,20 @@ pub(super) const LATENCY_POWER: f64 = 3.0;
 /// should not fall far behind them.
 pub(super) const USUAL_POWER: f64 = 0.5;
 
+/// Of a weight lost to latency, this part of the rest comes back with each recompute: a key that is
+/// slow because it got too much would be flooded again at once, and its pool would swing.
+pub(super) const SPEED_REGAINED: f64 = 0.3;
+
 /// Load third: it takes no more than this from a key, whatever it carries.
 pub(super) const LEAST_LOAD_FACTOR: f64 = 0.4;
+
+/// Of two keys drawn by weight the second is taken if the first has more than this times its requests in
+/// flight, each by its weight: what a recompute is too slow to see. Below, it is chance.
+pub(crate) const BUSIER: f64 = 1.1;
+
+/// … and only if their weights are this near: a key with little weight must get its little share, and no
+/// more.
+pub(crate) const ALIKE: f64 = 2.0;
 
 /// Between providers load only decides among equals: traffic must not swing between two of them.
 pub(super) const LEAST_PROVIDER_LOAD_FACTOR: f64 = 0.9;

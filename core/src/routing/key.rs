@@ -6,7 +6,8 @@ use std::sync::Arc;
 use rand_core::RngCore;
 
 use super::view::{KeyView, ProviderView, View};
-use crate::health::{RouteHealth, State};
+use crate::health::tuning::{ALIKE, BUSIER};
+use crate::health::{InFlight, ModelHealth, RouteHealth, State};
 use crate::holds::CheckGuard;
 use crate::holds::view::Standing;
 use crate::ids::{KeyId, ModelId};
@@ -51,7 +52,8 @@ pub enum How {
     DueSoonest,
 }
 
-/// Picks a key: one that is due and unchecked first, then by weight among the free ones, then of those
+/// Picks a key: one that is due and unchecked first, then by weight among the free ones (of two drawn the
+/// one that is not clearly busier), then of those
 /// that health calls Failed the one that has rested longest; where every key that serves is held, the one
 /// due soonest. `None` where no key is left.
 ///
@@ -67,10 +69,9 @@ pub fn pick<'a, R: RngCore>(
     rng: &mut R,
 ) -> Option<Pick<'a>> {
     let (mut serving, mut held, mut free) = (0, 0, 0);
-    let mut lot = Lot::default();
+    let mut draw = Draw::default();
     let mut check = None;
     let mut soonest: Option<(Mono, &Arc<KeyView>)> = None;
-    let mut rested: Option<(Mono, &Arc<KeyView>)> = None;
     let health = Health::of(provider, wanted.model, wanted.health);
     for (index, key) in provider.keys.iter().enumerate() {
         if !key.spec.serves(wanted.model.as_str()) {
@@ -86,14 +87,8 @@ pub fn pick<'a, R: RngCore>(
         let due = match standing {
             Standing::Free => {
                 free += 1;
-                match health.weight(index, key, now) {
-                    Weight::Some(weight) if left => lot.enter(key, weight, rng),
-                    Weight::Failed(since)
-                        if left && rested.is_none_or(|(earliest, _)| since < earliest) =>
-                    {
-                        rested = Some((since, key));
-                    }
-                    Weight::Some(_) | Weight::Failed(_) => {}
+                if left {
+                    draw.enter(health, (index, key), now, rng);
                 }
                 continue;
             }
@@ -114,8 +109,7 @@ pub fn pick<'a, R: RngCore>(
             soonest = Some((due, key));
         }
     }
-    let winner = lot.winner.or(rested.map(|(_, key)| key));
-    let (key, how) = match (check, winner) {
+    let (key, how) = match (check, draw.winner()) {
         (Some((key, guard)), _) => (key, How::Check(guard)),
         (None, Some(key)) => (key, How::Free),
         (None, None) if free == 0 => (soonest?.1, How::DueSoonest),
@@ -151,7 +145,7 @@ enum Health<'a> {
     /// Configured.
     Static,
     /// Measured, where anything was.
-    Measured(&'a ModelId, &'a [RouteHealth]),
+    Measured(&'a ModelId, Option<&'a ModelHealth>),
 }
 
 /// What a key brings to the draw.
@@ -164,21 +158,35 @@ enum Weight {
 impl<'a> Health<'a> {
     fn of(provider: &'a ProviderView, model: &'a ModelId, measured: bool) -> Self {
         if measured {
-            let health = provider.health.get(model);
-            Self::Measured(model, health.map_or(&[], |health| &health.routes))
+            Self::Measured(model, provider.health.get(model))
         } else {
             Self::Static
+        }
+    }
+
+    /// Whether anything was measured: before, every key has nothing in flight.
+    fn is_measured(self) -> bool {
+        matches!(self, Self::Measured(_, Some(_)))
+    }
+
+    fn in_flight(self, index: usize) -> u32 {
+        match self {
+            Self::Measured(_, Some(health)) => {
+                health.in_flight.get(index).map_or(0, InFlight::count)
+            }
+            Self::Static | Self::Measured(_, None) => 0,
         }
     }
 
     /// A key that is configured with weight 0 is a spare: it has none by measurement either. One whose
     /// token limit is dry brings less.
     fn weight(self, index: usize, key: &KeyView, now: Mono) -> Weight {
-        let (model, routes) = match self {
+        let (model, health) = match self {
             Self::Static => return Weight::Some(key.spec.weight),
-            Self::Measured(model, routes) => (model, routes),
+            Self::Measured(model, health) => (model, health),
         };
-        let route = routes.get(index).unwrap_or(&RouteHealth::UNMEASURED);
+        let route = health.and_then(|health| health.routes.get(index));
+        let route = route.unwrap_or(&RouteHealth::UNMEASURED);
         match route.state {
             State::Failed => Weight::Failed(route.since),
             State::Healthy | State::Degraded | State::Recovering if key.spec.weight > 0.0 => {
@@ -224,27 +232,94 @@ pub fn shares(view: &View, provider: &ProviderView, model: &ModelId, now: Mono) 
     weights.iter().enumerate().map(share).collect()
 }
 
+/// The free keys of a pick, as they come.
+#[derive(Default)]
+struct Draw<'a> {
+    first: Lot<'a>,
+    second: Lot<'a>,
+    /// Of those that health calls Failed, the one that has rested longest.
+    rested: Option<(Mono, &'a Arc<KeyView>)>,
+}
+
+impl<'a> Draw<'a> {
+    fn enter<R: RngCore>(
+        &mut self,
+        health: Health<'_>,
+        (index, key): (usize, &'a Arc<KeyView>),
+        now: Mono,
+        rng: &mut R,
+    ) {
+        match health.weight(index, key, now) {
+            Weight::Some(weight) => {
+                let entry = Entry {
+                    key,
+                    weight,
+                    in_flight: health.in_flight(index),
+                };
+                self.first.enter(entry, rng);
+                if health.is_measured() {
+                    self.second.enter(entry, rng);
+                }
+            }
+            Weight::Failed(since) => {
+                if self.rested.is_none_or(|(earliest, _)| since < earliest) {
+                    self.rested = Some((since, key));
+                }
+            }
+        }
+    }
+
+    fn winner(self) -> Option<&'a Arc<KeyView>> {
+        let drawn = match (self.first.winner, self.second.winner) {
+            (Some(first), Some(other)) if first.is_busier(&other) => Some(other),
+            (first, _) => first,
+        };
+        drawn
+            .map(|entry| entry.key)
+            .or(self.rested.map(|(_, key)| key))
+    }
+}
+
+/// A key that may be drawn.
+#[derive(Clone, Copy)]
+struct Entry<'a> {
+    key: &'a Arc<KeyView>,
+    weight: f64,
+    in_flight: u32,
+}
+
 /// A draw by weight over keys that come one after another. Keys of weight 0 count only among
 /// themselves.
 #[derive(Default)]
 struct Lot<'a> {
-    winner: Option<&'a Arc<KeyView>>,
+    winner: Option<Entry<'a>>,
     total: f64,
     weightless: u32,
 }
 
+impl Entry<'_> {
+    /// Whether it has clearly more to do than one that is worth about the same.
+    fn is_busier(&self, other: &Self) -> bool {
+        let alike = self.weight <= other.weight * ALIKE && other.weight <= self.weight * ALIKE;
+        let load =
+            |entry: &Self, one_more: u32| f64::from(entry.in_flight + one_more) / entry.weight;
+        alike && load(self, 0) > BUSIER * load(other, 1)
+    }
+}
+
 impl<'a> Lot<'a> {
-    fn enter<R: RngCore>(&mut self, key: &'a Arc<KeyView>, weight: f64, rng: &mut R) {
+    fn enter<R: RngCore>(&mut self, entry: Entry<'a>, rng: &mut R) {
+        let weight = entry.weight;
         if weight > 0.0 {
             self.total += weight;
             // The first of all needs no draw.
             if self.total <= weight || uniform(rng) * self.total < weight {
-                self.winner = Some(key);
+                self.winner = Some(entry);
             }
         } else if self.total <= 0.0 {
             self.weightless += 1;
             if self.weightless == 1 || uniform(rng) * f64::from(self.weightless) < 1.0 {
-                self.winner = Some(key);
+                self.winner = Some(entry);
             }
         }
     }
