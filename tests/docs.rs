@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use holdline::config::Config;
 
 /// Documents for people; every one of them is checked.
-const DOCUMENTS: [&str; 7] = [
+const DOCUMENTS: [&str; 8] = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
@@ -17,6 +17,7 @@ const DOCUMENTS: [&str; 7] = [
     "docs/configuration.md",
     "docs/api.md",
     "docs/protocols.md",
+    "docs/health.md",
 ];
 
 #[test]

@@ -120,6 +120,40 @@ fn clippy_configs_agree() {
     }
 }
 
+/// Health is each node's own: it cannot be written down, and the crate that talks to other nodes may not
+/// name it.
+#[test]
+fn health_cannot_leave_its_node() {
+    let banned = fs::read_to_string(root().join("cluster/clippy.toml")).unwrap();
+    let mut files = Vec::new();
+    collect(&root().join("core/src/health"), &mut files);
+    let exported = fs::read_to_string(root().join("core/src/health/mod.rs")).unwrap();
+    let mut types = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        let at = file.display();
+        assert!(
+            !text.contains(concat!("ser", "de")) && !text.contains(concat!("Serial", "ize")),
+            "{at} speaks of serialization"
+        );
+        for line in text.lines() {
+            let Some(rest) = line
+                .strip_prefix("pub struct ")
+                .or(line.strip_prefix("pub enum "))
+            else {
+                continue;
+            };
+            let name = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap();
+            if exported.contains(name) {
+                let ban = format!("\"holdline_core::health::{name}\"");
+                assert!(banned.contains(&ban), "cluster/clippy.toml lacks {ban}");
+                types += 1;
+            }
+        }
+    }
+    assert!(types > 5, "no types of health were found");
+}
+
 #[test]
 fn sql_stands_in_the_store_only() {
     for file in rust_files() {

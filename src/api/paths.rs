@@ -38,6 +38,8 @@ pub const KEYS: &str = "/api/keys";
 pub const ADAPTIVE_CONFIG: &str = "/api/adaptive-routing/config";
 /// The same, under its older name.
 pub const LOAD_BALANCER_CONFIG: &str = "/api/load-balancer-config";
+/// How this node's providers and keys do.
+pub const ADAPTIVE_STATUS: &str = "/api/adaptive-routing/status";
 /// Held keys.
 pub const CONDITIONS: &str = "/api/adaptive-routing/conditions";
 /// Releases held keys by hand.

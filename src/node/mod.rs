@@ -6,6 +6,7 @@
 
 mod budget;
 pub mod clock;
+mod health;
 pub mod history;
 mod incidents;
 pub mod keep;
@@ -21,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use arc_swap::ArcSwap;
 use holdline_cluster::Handle;
+use holdline_core::health::Book;
 use holdline_core::holds::ledger::RouteKey;
 use holdline_core::holds::{Answer, HeldRow, Incoming, Ledger, Record, Selector, Subject, Token};
 use holdline_core::ids::{Fingerprint, KeyId, NodeId, ProviderId, Region};
@@ -58,6 +60,7 @@ pub struct Node {
     pub readiness: Readiness,
     live: ArcSwap<Live>,
     replicated: Mutex<Replicated>,
+    health: Mutex<Book>,
     store: Arc<Store>,
     unsaved: keep::Unsaved,
     incidents: incidents::Incidents,
@@ -269,6 +272,7 @@ impl Node {
         let now = self.clock.now();
         let mut view = tpm::with_dry(view, &state.tpm, state.tpm.routes(now), now);
         budget::carry_over(&mut view, &self.live().view);
+        self.measure(&mut view, &catalog);
         self.live.store(Arc::new(Live {
             view,
             catalog: Arc::new(catalog),
@@ -289,15 +293,17 @@ impl Node {
         }
         let live = self.live.load();
         let mut view = live.view.clone();
-        for (provider, key, fingerprint) in keys {
+        for (provider, key, fingerprint) in &keys {
             if live
-                .key(&provider, &key)
-                .is_some_and(|k| k.spec.fingerprint == fingerprint)
+                .key(provider, key)
+                .is_some_and(|k| k.spec.fingerprint == *fingerprint)
             {
-                let holds = state.ledger.key_holds(&provider, &key, fingerprint);
-                view = view.with_holds(&provider, &key, holds);
+                let holds = state.ledger.key_holds(provider, key, *fingerprint);
+                view = view.with_holds(provider, key, holds);
             }
         }
+        let providers: BTreeSet<&ProviderId> = keys.iter().map(|(provider, ..)| provider).collect();
+        self.see_holds(&mut view, providers);
         self.live.store(Arc::new(Live {
             view,
             catalog: Arc::clone(&live.catalog),

@@ -81,6 +81,7 @@ pub async fn start_with(
         tokio::spawn(Arc::clone(&node).keep_holds(end.clone())),
         tokio::spawn(Arc::clone(&node).prune_holds(end.clone())),
         tokio::spawn(Arc::clone(&node).follow_incidents(end.clone())),
+        tokio::spawn(Arc::clone(&node).recompute_health(end.clone())),
     ];
     Ok(Running { node, end, tasks })
 }
@@ -140,6 +141,7 @@ impl Node {
                 documents,
                 tpm: Backoffs::default(),
             }),
+            health: Mutex::default(),
             store,
             unsaved: keep::Unsaved::default(),
             cluster: OnceLock::new(),

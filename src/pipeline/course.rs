@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use holdline_core::failure::FailureClass;
+use holdline_core::health::{Attempted, Ended, Ticket, Took};
 use holdline_core::holds::ledger::RouteKey;
 use holdline_core::holds::view::Standing;
 use holdline_core::holds::{Answer, Body as Register, Record, Token};
@@ -15,7 +15,7 @@ use holdline_core::ids::ModelId;
 use holdline_core::time::{Hlc, WallMs};
 use holdline_core::tpm::Level;
 use holdline_core::trail::{self, Route};
-use holdline_core::walk::{Attempt, Failure, Outcome, Step, Walk};
+use holdline_core::walk::{Attempt, Outcome, Step, Walk};
 
 use super::account::{self, Closing};
 use super::admit::Inbound;
@@ -63,6 +63,8 @@ pub(super) struct Flight {
     in_air: bool,
     /// Holds have heard of its answer.
     settled: bool,
+    /// Health waits to hear how it ended.
+    ticket: Option<Ticket>,
 }
 
 /// What the walk wants, with what it takes to do it.
@@ -129,6 +131,7 @@ impl Course {
             None => None,
         };
         self.count_launch(&attempt, live);
+        let ticket = attempted(&attempt).and_then(|attempted| self.node.launched(attempted));
         self.flight = Some(Flight {
             attempt,
             provider,
@@ -137,6 +140,7 @@ impl Course {
             first_output: None,
             in_air: true,
             settled: false,
+            ticket,
         });
         Next::Call
     }
@@ -220,12 +224,18 @@ impl Course {
         records
     }
 
-    /// The walk hears how the attempt ended.
-    pub(super) fn observe(&mut self, failure: Option<Failure>) {
+    /// The walk and health hear how the attempt ended.
+    pub(super) fn observe(&mut self, failed: Option<&Failed>) {
         let Some(flight) = self.flight.as_mut().filter(|f| f.in_air) else {
             return;
         };
         flight.in_air = false;
+        let ended = failed.map_or_else(|| flight.ended_well(self.usage), Failed::ended);
+        if let (Some(ticket), Some(attempted)) = (flight.ticket.take(), attempted(&flight.attempt))
+        {
+            self.node.ended(attempted, ticket, ended);
+        }
+        let failure = failed.map(|failed| failed.failure.clone());
         if let Some(session) = &self.inbound.session {
             session.ended(&flight.attempt, failure.as_ref(), self.node.clock.now());
         }
@@ -329,13 +339,7 @@ impl Drop for Course {
             return;
         }
         let _ = self.settle(&Answer::Cancelled);
-        self.observe(Some(Failure {
-            class: FailureClass::Cancelled,
-            status: 499,
-            label: String::new(),
-            retry_after_ms: None,
-            callers_deadline: false,
-        }));
+        self.observe(Some(&Failed::cancelled()));
         self.end(&Closing::cancelled());
     }
 }
@@ -382,12 +386,39 @@ impl Flight {
         }
     }
 
+    /// What health is told of an attempt that served to its end.
+    fn ended_well(&self, usage: Option<Usage>) -> Ended {
+        let ms = |took: Duration| took.as_secs_f64() * 1_000.0;
+        let took = self.first_output.map_or_else(
+            || Took::Whole {
+                ms: ms(self.launched.elapsed()),
+            },
+            |first| Took::FirstOutput {
+                ms: ms(first.duration_since(self.launched)),
+            },
+        );
+        Ended::Served {
+            took,
+            output_tokens: usage.map(|usage| usage.output).filter(|tokens| *tokens > 0),
+        }
+    }
+
     /// The provider's own name for the model.
     pub(super) fn upstream_model(&self) -> &str {
         let model = self.attempt.model.as_str();
         let spec = self.attempt.key.as_ref();
         spec.map_or(model, |spec| spec.upstream_model(model))
     }
+}
+
+/// The route that an attempt measures; none where the key is the caller's own.
+fn attempted(attempt: &Attempt) -> Option<Attempted<'_>> {
+    let key = attempt.key.as_deref();
+    (!attempt.direct_key).then(|| Attempted {
+        provider: &attempt.provider,
+        key: key.map(|spec| (&spec.id, spec.fingerprint)),
+        model: &attempt.model,
+    })
 }
 
 fn settle_at(node: &Node, route: &RouteKey, token: &Token, answer: &Answer) -> Vec<Record> {

@@ -11,6 +11,7 @@ use memchr::memmem;
 use holdline_core::failure::{
     self, Classifier, Facts, FailureClass, Headers, Reason, stated_wait_ms,
 };
+use holdline_core::health::{Ended, Reach};
 use holdline_core::holds::{Answer, Refusal};
 use holdline_core::ids::ProviderId;
 use holdline_core::time::WallMs;
@@ -48,6 +49,8 @@ pub(super) struct Failed {
     pub(super) headers: Box<HeaderMap>,
     /// A token limit is used up, for so many milliseconds.
     pub(super) dry_ms: Option<u64>,
+    /// How far it got.
+    reach: Reach,
 }
 
 /// Judges what a provider says, and knows what must not come back in its words.
@@ -186,6 +189,7 @@ impl Judge {
             }),
             headers: Box::new(call::answer_headers(headers, self)),
             dry_ms,
+            reach: Reach::Connected,
         }
     }
 }
@@ -212,6 +216,21 @@ fn read_headers(headers: &HeaderMap) -> Headers<'_> {
 }
 
 impl Failed {
+    /// What it says of the key's health. What lies with the caller says nothing: so also a prompt that the
+    /// provider's moderation refused, which has a class that holds but does not hold.
+    pub(super) const fn ended(&self) -> Ended {
+        let class = self.failure.class;
+        let of_the_caller = matches!(class, FailureClass::CallerFault | FailureClass::Cancelled)
+            || self.failure.callers_deadline
+            || matches!(self.answer, Answer::Cancelled)
+            || (class.reason().is_some() && !matches!(self.answer, Answer::Refused(_)));
+        if of_the_caller {
+            Ended::Nothing
+        } else {
+            Ended::Failed(self.reach)
+        }
+    }
+
     /// A limit ran out.
     pub(super) fn late(late: Late, limit: Duration) -> Self {
         let (label, message) = match late {
@@ -244,6 +263,7 @@ impl Failed {
         };
         let mut failed = Self::ours(FailureClass::Timeout, 504, label, answer, message);
         failed.failure.callers_deadline = late == Late::Caller;
+        failed.reach = Reach::Silent;
         failed
     }
 
@@ -260,7 +280,22 @@ impl Failed {
                 innermost(error)
             )
         };
-        Self::broken(message)
+        let mut failed = Self::broken(message);
+        if error.is_connect() {
+            failed.reach = Reach::NotConnected;
+        }
+        failed
+    }
+
+    /// The caller left.
+    pub(super) fn cancelled() -> Self {
+        Self::ours(
+            FailureClass::Cancelled,
+            499,
+            "",
+            Answer::Cancelled,
+            String::new(),
+        )
     }
 
     /// An answer that broke or cannot be read.
@@ -337,6 +372,7 @@ impl Failed {
             }),
             headers: Box::default(),
             dry_ms: None,
+            reach: Reach::Connected,
         }
     }
 }

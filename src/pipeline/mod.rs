@@ -151,7 +151,7 @@ impl Pipeline {
                     }
                     Err(failed) => {
                         course.settle_failed(&failed);
-                        course.observe(Some(failed.failure.clone()));
+                        course.observe(Some(&failed));
                         failures.push(ToldFailure {
                             error: failure_told(&course, &failed),
                             failed,

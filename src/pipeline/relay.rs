@@ -139,7 +139,7 @@ impl Relay {
         client.error_event(&error, place, &mut self.out);
         self.state = State::Ended;
         let class = failed.failure.class;
-        self.course.observe(Some(failed.failure));
+        self.course.observe(Some(&failed));
         self.course.end(&Closing {
             status: 200,
             failure: Some(Told {

@@ -10,7 +10,7 @@ use super::tuning::{
 };
 use super::window::{Latency, Reference};
 use super::{ModelHealth, RouteHealth, State, Turn};
-use crate::holds::view::Standing;
+use crate::holds::view::{HoldRef, Standing};
 use crate::ids::{Fingerprint, KeyId, ModelId, ProviderId};
 use crate::routing::{KeyView, ModelRule, ProviderView, View};
 use crate::time::Mono;
@@ -58,6 +58,8 @@ struct Key {
     fingerprint: Fingerprint,
     host: Arc<str>,
     serial: u64,
+    /// As a whole: models that it is first asked for meanwhile are held too.
+    held: bool,
     routes: BTreeMap<ModelId, Route>,
 }
 
@@ -139,6 +141,7 @@ impl Book {
                             fingerprint,
                             host: host(id, key),
                             serial: self.serial,
+                            held: false,
                             routes: BTreeMap::new(),
                         }
                     },
@@ -199,6 +202,7 @@ impl Book {
         let known = provider.models();
         let mut news = false;
         for (key, key_view) in provider.keys.iter_mut().zip(&view.keys) {
+            key.held = key_view.holds.key.as_ref().is_some_and(is_held);
             for model in covered(key_view, &known) {
                 if !key.routes.contains_key(&model) && key.routes.len() < MODELS_PER_KEY {
                     key.routes.insert(model, Route::new(now));
@@ -468,7 +472,9 @@ impl Key {
                 let oldest = idle.min_by_key(|(_, route)| route.last_used)?.0.clone();
                 self.routes.remove(&oldest);
             }
-            self.routes.insert(model.clone(), Route::new(now));
+            let mut route = Route::new(now);
+            route.set_held(self.held, now);
+            self.routes.insert(model.clone(), route);
         }
         self.routes.get_mut(model)
     }
@@ -512,11 +518,14 @@ fn serves(view: &ProviderView, key: usize, model: &ModelId) -> bool {
     view.keyless || key.is_some_and(|key| key.spec.serves(model.as_str()))
 }
 
+fn is_held(hold: &HoldRef) -> bool {
+    hold.register.is_held()
+}
+
 /// The models that a key's holds cover and that are known of: those that the provider was asked for,
 /// and those that the key names.
 fn covered(key: &KeyView, known: &BTreeSet<ModelId>) -> Vec<ModelId> {
     let holds = &key.holds;
-    let is_held = |hold: &crate::holds::view::HoldRef| hold.register.is_held();
     let mut covered: Vec<ModelId> = Vec::new();
     if holds.key.as_ref().is_some_and(is_held) {
         let named = match &key.spec.models {

@@ -16,6 +16,7 @@ mod redact;
 pub(crate) mod refusal;
 mod session;
 mod settings;
+mod status;
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -89,6 +90,7 @@ pub fn router(node: Arc<Node>) -> Router {
             paths::LOAD_BALANCER_CONFIG,
             get(settings::show_deprecated).put(settings::replace_deprecated),
         )
+        .route(paths::ADAPTIVE_STATUS, get(status::show))
         .route(paths::CONDITIONS, get(conditions::list))
         .route(paths::CONDITIONS_CLEAR, post(conditions::clear))
         .route(paths::HISTORY_ISSUES, get(history::issues))

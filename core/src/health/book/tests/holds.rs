@@ -114,3 +114,15 @@ fn a_hold_of_one_model_leaves_the_others_alone() {
     assert_eq!(other.health.state, State::Recovering);
     assert!(!other.health.tried);
 }
+
+#[test]
+fn a_model_first_asked_for_while_the_key_is_held_recovers_too() {
+    let mut world = World::new([provider(
+        "p",
+        [key("a").with(|spec| spec.models = ModelRule::All)],
+    )]);
+    world.hold("a", true);
+    world.requests("a", 1, SERVED);
+    world.hold("a", false);
+    assert_eq!(world.state("a"), State::Recovering);
+}
