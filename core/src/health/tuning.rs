@@ -37,7 +37,7 @@ pub(super) const CHANGED: f64 = 1.5;
 
 /// Added to each latency before latencies are compared, in real milliseconds: smaller differences are
 /// the network's and our own.
-pub(super) const LATENCY_GRAIN_MS: f64 = 10.0;
+pub(super) const LATENCY_GRAIN_MS: f64 = 25.0;
 
 /// A sample weighs against this many assumed to be as fast as the peers': old evidence fades to none.
 pub(super) const ASSUMED_FAST: f64 = 1.0;

@@ -98,7 +98,7 @@ fn a_long_answer_is_not_a_slow_one() {
 #[test]
 fn without_tokens_the_time_alone_counts() {
     let usual = whole(&[(100.0, None); 10]);
-    let slow = whole(&[(1_090.0, None); 10]);
+    let slow = whole(&[(1_225.0, None); 10]);
     assert_near(slow.ratio(&usual.means()).unwrap(), 10.0);
     let told = whole(&[(100.0, Some(10)); 10]);
     assert_near(slow.ratio(&told.means()).unwrap(), 10.0);
@@ -113,7 +113,7 @@ fn streams_are_compared_with_streams() {
     }
     assert_eq!(streams.ratio(&both.means()), None);
     for _ in 0..10 {
-        both.add_first_output(890.0);
+        both.add_first_output(1_010.0);
     }
     assert_near(both.ratio(&streams.means()).unwrap(), 9.0);
 }
@@ -146,7 +146,7 @@ fn what_is_usual_is_learnt_slowly() {
     assert_eq!(usual.whole, None, "too few to know");
     let fast = whole(&[(100.0, None); 20]);
     usual.learn(&fast, &fast, 5_000);
-    let slow = whole(&[(540.0, None); 20]);
+    let slow = whole(&[(600.0, None); 20]);
     assert_near(slow.ratio(&usual).unwrap(), 5.0);
     for _ in 0..12 {
         usual.learn(&slow, &slow, 5_000);
