@@ -13,6 +13,7 @@ const DOCUMENTS: [&str; 8] = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
+    "docs/adaptive-routing.md",
     "docs/operating.md",
     "docs/configuration.md",
     "docs/api.md",

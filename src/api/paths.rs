@@ -48,6 +48,8 @@ pub const CONDITIONS_CLEAR: &str = "/api/adaptive-routing/conditions/clear";
 pub const HISTORY_ISSUES: &str = "/api/adaptive-routing/history/issues";
 /// Scores and weights over time.
 pub const HISTORY_SCORES: &str = "/api/adaptive-routing/history/scores";
+/// What a request would do now.
+pub const EXPLAIN: &str = "/api/adaptive-routing/explain";
 /// What a provider's answer would do.
 pub const CLASSIFY: &str = "/api/classify";
 /// The cluster as this node sees it.

@@ -6,6 +6,7 @@ mod check_config;
 mod classify;
 mod cluster;
 mod demo;
+mod explain;
 mod holds;
 mod mock;
 mod remote;
@@ -45,6 +46,9 @@ enum Verb {
     /// Say what a provider's answer would do: its class, what would be held
     #[command(after_help = classify::EXAMPLES)]
     Classify(classify::Args),
+    /// Say where a request would go now, and why
+    #[command(after_help = explain::EXAMPLES)]
+    Explain(explain::Args),
     /// List held keys, or release them, through any node
     #[command(after_help = holds::EXAMPLES)]
     Holds(holds::Args),
@@ -74,6 +78,7 @@ pub fn main() -> ExitCode {
         Verb::Serve(args) => serve::run(*args),
         Verb::CheckConfig(args) => check_config::run(&args),
         Verb::Classify(args) => classify::run(&args),
+        Verb::Explain(args) => explain::run(&args),
         Verb::Holds(args) => holds::run(&args),
         Verb::Cluster(args) => cluster::run(&args),
         Verb::Demo(args) => demo::run(args),

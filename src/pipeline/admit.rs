@@ -264,7 +264,7 @@ async fn discard(body: &mut Incoming) {
 
 /// Splits at the first slash behind a provider: a configured one, or one that is known by name. Other
 /// slashes belong to the model.
-fn split(name: &str, catalog: &Catalog) -> Target {
+pub(super) fn split(name: &str, catalog: &Catalog) -> Target {
     let name = name.trim();
     match name.split_once('/') {
         Some((provider, model)) if is_provider(provider, name, catalog) => Target {

@@ -30,8 +30,8 @@ use hyper::body::Incoming;
 use serde::Serialize;
 
 use holdline_core::failure::FailureClass;
-use holdline_core::routing;
 use holdline_core::routing::plan::PlanError;
+use holdline_core::routing::{self, Target};
 use holdline_core::time::WallMs;
 use holdline_core::walk::{Ending, Limits, Walk};
 
@@ -47,6 +47,7 @@ use upstream::Upstream;
 
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
 use crate::api::routes::Route;
+use crate::config::Catalog;
 use crate::node::Node;
 use crate::server::Body;
 
@@ -174,6 +175,11 @@ impl Pipeline {
             }
         }
     }
+}
+
+/// What a request with this `model` asks for.
+pub(crate) fn target(name: &str, catalog: &Catalog) -> Target {
+    admit::split(name, catalog)
 }
 
 fn unplanned(error: &PlanError, inbound: &Inbound) -> ApiError {

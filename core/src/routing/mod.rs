@@ -4,6 +4,7 @@
 //! so that explaining, simulating and serving use the same functions.
 
 pub mod budget;
+pub mod explain;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod key;

@@ -77,6 +77,8 @@ pub struct Plan {
     /// Set where this request is the one that finds out whether a held key of a provider serves again:
     /// the key that the first leg begins with. No other request of this node has it.
     pub check: Option<PlannedCheck>,
+    /// The provider that the request named is failing, and another that serves the model takes over.
+    pub(crate) moved_to_pool: bool,
     /// The provider that the request named is failing, and it goes there all the same, as no check.
     pub kept_on_failing: bool,
 }
@@ -204,7 +206,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
 
     /// The caller's pin, where it counts: a caller's own key leaves nothing to pin.
     fn pin(&self) -> Option<&'a Pin> {
-        self.facts.pin.as_ref().filter(|_| !self.facts.direct_key)
+        self.facts.callers_pin()
     }
 
     /// Where the session is served, where that counts: pins and own keys leave nothing to choose.
@@ -213,10 +215,9 @@ impl<'a, R: RngCore> Planning<'a, R> {
         self.facts.session.as_ref().filter(|_| !chosen)
     }
 
-    /// Whether this request may find things out for others: not with a key of its own choice, and not
-    /// while its session is served somewhere.
+    /// As the request's facts say.
     fn may_prove(&self) -> bool {
-        !self.facts.direct_key && self.facts.pin.is_none() && self.facts.rule_pin.is_none()
+        self.facts.may_prove()
     }
 
     /// Makes this request the check of one of the provider's held keys, if one is due and nobody checks
@@ -279,6 +280,32 @@ impl RequestFacts {
             direct_key: false,
             session: None,
         }
+    }
+
+    /// The caller's pin, where it counts.
+    fn callers_pin(&self) -> Option<&Pin> {
+        self.pin.as_ref().filter(|_| !self.direct_key)
+    }
+
+    /// Whether the request may find things out for others: not with a key of its own choice.
+    pub(crate) fn may_prove(&self) -> bool {
+        !self.direct_key && self.pin.is_none() && self.rule_pin.is_none()
+    }
+
+    /// Where a request without a provider could begin: where the pinned key is, if there is a pin.
+    pub(crate) fn fit<'a>(&self, pool: Pool<'a>) -> Pool<'a> {
+        match self.callers_pin() {
+            Some(pin) => pool.only(|c| pin.find(c.provider, c.model).is_some()),
+            None => pool,
+        }
+    }
+
+    /// The key that the request is pinned to where it begins at this provider.
+    pub(crate) fn pinned_at(&self, provider: &ProviderView, model: &ModelId) -> Option<KeyId> {
+        let named = self.target.provider.as_ref() == Some(&provider.id);
+        let rule = self.rule_pin.as_ref().filter(|_| named && !self.direct_key);
+        let key = rule.or(self.callers_pin())?.find(provider, model)?;
+        Some(key.spec.id.clone())
     }
 }
 

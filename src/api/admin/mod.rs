@@ -8,6 +8,7 @@ mod cluster;
 mod conditions;
 mod config;
 mod edits;
+mod explain;
 mod history;
 mod keys;
 mod logs;
@@ -91,6 +92,7 @@ pub fn router(node: Arc<Node>) -> Router {
             get(settings::show_deprecated).put(settings::replace_deprecated),
         )
         .route(paths::ADAPTIVE_STATUS, get(status::show))
+        .route(paths::EXPLAIN, get(explain::show))
         .route(paths::CONDITIONS, get(conditions::list))
         .route(paths::CONDITIONS_CLEAR, post(conditions::clear))
         .route(paths::HISTORY_ISSUES, get(history::issues))

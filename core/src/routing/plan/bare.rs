@@ -35,20 +35,14 @@ impl<'a, R: RngCore> Planning<'a, R> {
         let Some(best) = pool.candidates.first() else {
             return Err(PlanError::UnknownModel(self.model().clone()));
         };
-        let Some(pin) = self.pin() else {
-            return Ok(pool.clone());
-        };
-        let fit = pool.only(|candidate| pin.find(candidate.provider, candidate.model).is_some());
-        if fit.candidates.is_empty() {
-            let header = pin.header();
-            return Err(PlanError::unknown_pin(
-                pin,
-                header,
-                best.provider,
-                best.model,
-            ));
+        let fit = self.facts.fit(pool.clone());
+        match self.pin() {
+            Some(pin) if fit.candidates.is_empty() => {
+                let (provider, model) = (best.provider, best.model);
+                Err(PlanError::unknown_pin(pin, pin.header(), provider, model))
+            }
+            Some(_) | None => Ok(fit),
         }
-        Ok(fit)
     }
 
     /// Where the request begins: as the draw says, unless its session is served somewhere.

@@ -102,6 +102,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
                 .first()
                 .map(|c| Leg::new(&c.provider.id, c.model))
         };
+        let moved_to_pool = own.is_none();
         let Some(to) = own.or_else(best) else {
             return false;
         };
@@ -117,6 +118,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
             self.append(others.usable());
             return true;
         }
+        self.plan.moved_to_pool = moved_to_pool;
         let line = trail::redirected(named.route(), to.route(), named.held());
         self.plan.notes.push(line);
         self.redirected_leg(to.clone());

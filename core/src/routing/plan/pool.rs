@@ -213,10 +213,14 @@ impl<'a> Pool<'a> {
             // Rounding may leave a little over.
             drawn.or_else(|| odds.iter().rposition(|odds| *odds > 0.0))
         })?;
-        let proves = self.candidates[drawn].direction.state == State::Recovering
-            && matches!(because, Because::Best | Because::Drawn(_))
-            && self.candidates[0].direction.state != State::Recovering;
+        let proves = self.proves(drawn, because);
         Some((drawn, if proves { Because::Proof } else { because }))
+    }
+
+    /// Whether one that begins does so because it is Recovering, and not because it does best.
+    pub(crate) fn proves(&self, at: usize, because: Because) -> bool {
+        let recovering = |at: usize| self.candidates[at].direction.state == State::Recovering;
+        matches!(because, Because::Best | Because::Drawn(_)) && recovering(at) && !recovering(0)
     }
 
     /// Puts those that do equally well in an order of chance.
