@@ -2,14 +2,17 @@
 //!
 //! A hyper service, not an axum router: inference passes no middleware.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
+use axum::extract::MatchedPath;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, Response, StatusCode};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::service::Service;
 use tower_service::Service as _;
 
@@ -19,6 +22,7 @@ use crate::node::Node;
 use crate::pipeline::Pipeline;
 use crate::protocols::Protocol;
 use crate::server::Body;
+use crate::telemetry::HttpAnswer;
 
 /// Serves everything that a node serves over HTTP.
 #[derive(Clone, Debug)]
@@ -82,6 +86,62 @@ impl Parts {
     }
 }
 
+/// What metrics tell of a request, whatever it is for.
+struct Asked {
+    path: Cow<'static, str>,
+    method: &'static str,
+    bytes: Option<u64>,
+    at: Instant,
+}
+
+impl Asked {
+    fn of(request: &Request<Incoming>) -> Self {
+        let path = request.uri().path();
+        let known = [
+            "/",
+            paths::MODELS,
+            paths::OPENAI_MODELS,
+            paths::ANTHROPIC_MODELS,
+            paths::HEALTH,
+            paths::READY,
+            paths::METRICS,
+        ];
+        let known = known.into_iter().find(|known| *known == path);
+        Self {
+            path: known.map_or_else(|| routes::label(path), Cow::Borrowed),
+            method: known_method(request.method()),
+            bytes: request.body().size_hint().exact(),
+            at: Instant::now(),
+        }
+    }
+
+    fn count(self, node: &Node, response: &mut Response<Body>) {
+        let matched = response.extensions_mut().remove::<MatchedPath>();
+        let path = matched.map_or(self.path, |matched| matched.as_str().to_owned().into());
+        let told = HttpAnswer {
+            path,
+            method: self.method,
+            status: response.status().as_u16(),
+        };
+        let sizes = (self.bytes, response.body().size_hint().exact());
+        node.metrics.http(told, sizes, self.at.elapsed());
+    }
+}
+
+/// Callers may send any word.
+fn known_method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PATCH => "PATCH",
+        _ => "other",
+    }
+}
+
 fn root() -> Response<Body> {
     let mut response = Response::new(Body::from("Holdline is running.\n"));
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -114,6 +174,12 @@ impl Service<Request<Incoming>> for Gateway {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let gateway = self.clone();
-        Box::pin(async move { Ok(gateway.route(request).await) })
+        let asked = Asked::of(&request);
+        Box::pin(async move {
+            let node = Arc::clone(&gateway.0.node);
+            let mut response = gateway.route(request).await;
+            asked.count(&node, &mut response);
+            Ok(response)
+        })
     }
 }

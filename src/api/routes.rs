@@ -1,5 +1,7 @@
 //! Which path of inference is which protocol.
 
+use std::borrow::Cow;
+
 use crate::protocols::passing::Passing;
 use crate::protocols::{Operation, Protocol};
 
@@ -160,6 +162,25 @@ fn generate(path: &str) -> Option<Route> {
     })
 }
 
+/// The path as metrics label it: one of a closed set, whatever a caller asks for.
+#[must_use]
+pub fn label(path: &str) -> Cow<'static, str> {
+    if path == super::paths::CHAT_COMPLETIONS {
+        return Cow::Borrowed(super::paths::CHAT_COMPLETIONS);
+    }
+    match find(path) {
+        Some(Route { model: None, .. }) => Cow::Owned(path.to_owned()),
+        Some(Route { model: Some(_), .. }) => {
+            // The model stands between the last slash and the verb.
+            let verb = path.rsplit(':').next().unwrap_or_default();
+            let version = path.split('/').nth(2).unwrap_or_default();
+            let genai = super::paths::GENAI;
+            Cow::Owned(format!("{genai}/{version}/models/{{model}}:{verb}"))
+        }
+        None => Cow::Borrowed("other"),
+    }
+}
+
 /// What stands behind `models` in a path behind `/genai`.
 #[must_use]
 pub fn google_models(path: &str) -> Option<&str> {
@@ -208,6 +229,26 @@ pub fn dialect(path: &str) -> Protocol {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_are_a_closed_set() {
+        for (path, expected) in [
+            ("/v1/chat/completions", "/v1/chat/completions"),
+            ("/openai/v1/embeddings", "/openai/v1/embeddings"),
+            (
+                "/genai/v1beta/models/any-name:generateContent",
+                "/genai/v1beta/models/{model}:generateContent",
+            ),
+            ("/genai/v9/models/any-name:generateContent", "other"),
+            (
+                "/genai/v1/models/a:b:countTokens",
+                "/genai/v1/models/{model}:countTokens",
+            ),
+            ("/v1/made-up", "other"),
+        ] {
+            assert_eq!(label(path), expected, "{path}");
+        }
+    }
 
     #[test]
     fn paths_lead_where_clients_expect() {

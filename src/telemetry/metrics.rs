@@ -1,6 +1,7 @@
 //! What a node counts. Labels are configured names, models that exist, and closed sets: never a provider's
 //! words, never a name that a caller made up.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ use super::labels::{Called, ModelLabels, Models, RouteLabels};
 /// Prometheus metrics of one node. Every method is a few atomic adds.
 pub struct Metrics {
     pub(super) registry: Registry,
+    http: Family<HttpAnswer, Counter>,
+    http_seconds: Family<HttpAnswer, Histogram>,
+    http_request_bytes: Family<HttpAnswer, Histogram>,
+    http_response_bytes: Family<HttpAnswer, Histogram>,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histogram,
     active: Family<MethodLabels, Gauge>,
@@ -39,6 +44,17 @@ pub struct Metrics {
     propagation_seconds: Histogram,
     input_tokens: Family<RouteLabels, Counter>,
     output_tokens: Family<RouteLabels, Counter>,
+}
+
+/// An answer over HTTP, by closed sets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct HttpAnswer {
+    /// The route: what may be anything is in braces.
+    pub path: Cow<'static, str>,
+    /// GET and its kin, or `other`.
+    pub method: &'static str,
+    /// What was answered.
+    pub status: u16,
 }
 
 /// Why a call failed.
@@ -104,6 +120,10 @@ fn seconds() -> Histogram {
     Histogram::new(exponential_buckets(0.001, 2.0, 18))
 }
 
+fn bytes() -> Histogram {
+    Histogram::new(exponential_buckets(64.0, 4.0, 12))
+}
+
 fn microseconds() -> Histogram {
     Histogram::new(exponential_buckets(10.0, 2.0, 16))
 }
@@ -124,6 +144,10 @@ impl Default for Metrics {
     fn default() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
+            http: Family::default(),
+            http_seconds: Family::new_with_constructor(seconds),
+            http_request_bytes: Family::new_with_constructor(bytes),
+            http_response_bytes: Family::new_with_constructor(bytes),
             requests: Family::default(),
             request_seconds: seconds(),
             active: Family::default(),
@@ -152,9 +176,34 @@ impl Default for Metrics {
 
 impl Metrics {
     fn register(&mut self) {
+        self.register_http();
         self.register_requests();
         self.register_calls();
         self.register_holds();
+    }
+
+    fn register_http(&mut self) {
+        let to = &mut self.registry;
+        to.register(
+            "http_requests",
+            "Answers over HTTP, by route",
+            self.http.clone(),
+        );
+        to.register(
+            "http_request_duration_seconds",
+            "From a request's head to the head of its answer",
+            self.http_seconds.clone(),
+        );
+        to.register(
+            "http_request_size_bytes",
+            "Bodies of requests whose length was told",
+            self.http_request_bytes.clone(),
+        );
+        to.register(
+            "http_response_size_bytes",
+            "Bodies of answers that were known as a whole",
+            self.http_response_bytes.clone(),
+        );
     }
 
     fn register_requests(&mut self) {
@@ -262,6 +311,20 @@ impl Metrics {
             "From the refusal on another node to this node skipping the key",
             self.propagation_seconds.clone(),
         );
+    }
+
+    /// An answer's head goes out; `sizes` of the bodies of request and answer, where they are known.
+    pub fn http(&self, told: HttpAnswer, sizes: (Option<u64>, Option<u64>), took: Duration) {
+        self.http.get_or_create(&told).inc();
+        let seconds = self.http_seconds.get_or_create(&told);
+        seconds.observe(took.as_secs_f64());
+        let families = [&self.http_request_bytes, &self.http_response_bytes];
+        for (family, size) in families.into_iter().zip([sizes.0, sizes.1]) {
+            if let Some(size) = size {
+                #[expect(clippy::cast_precision_loss, reason = "no body has 2^53 bytes")]
+                family.get_or_create(&told).observe(size as f64);
+            }
+        }
     }
 
     /// A request begins.

@@ -7,5 +7,5 @@ mod scrape;
 
 pub use labels::Called;
 pub use log::{LogFormat, start_log};
-pub use metrics::{Active, Fault, Metrics};
+pub use metrics::{Active, Fault, HttpAnswer, Metrics};
 pub use scrape::scrape;

@@ -76,6 +76,9 @@ async fn requests_tokens_and_their_times_are_counted_by_route() {
         r#"bifrost_request_retries_bucket{le="0.0",provider="one"} 4"#.to_owned(),
         "bifrost_overhead_latency_microseconds_count 4".to_owned(),
         r#"bifrost_active_requests{method="chat_completion"} 0"#.to_owned(),
+        r#"http_requests_total{path="/v1/chat/completions",method="POST",status="200"} 4"#.to_owned(),
+        r#"http_request_size_bytes_count{path="/v1/chat/completions",method="POST",status="200"} 4"#.to_owned(),
+        r#"http_response_size_bytes_count{path="/v1/chat/completions",method="POST",status="200"} 3"#.to_owned(),
     ] {
         assert!(text.contains(&line), "{line} is not in\n{text}");
     }

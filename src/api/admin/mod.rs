@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -107,6 +107,17 @@ pub fn router(node: Arc<Node>) -> Router {
         .merge(health)
         .merge(metrics)
         .layer(middleware::from_fn_with_state(admin, guard))
+        .layer(middleware::from_fn(name_path))
+}
+
+/// Tells the front door which path matched: what metrics are counted by.
+async fn name_path(request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().cloned();
+    let mut response = next.run(request).await;
+    if let Some(path) = path {
+        response.extensions_mut().insert(path);
+    }
+    response
 }
 
 /// Every call passes here: public paths, others with the permission they need.
