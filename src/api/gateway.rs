@@ -59,6 +59,13 @@ impl Gateway {
                 _ => wrong_method("POST", route.protocol),
             };
         }
+        if let Some(stored) = routes::stored(path) {
+            let mut methods = stored.methods().split(", ");
+            if methods.any(|method| method == request.method().as_str()) {
+                return parts.pipeline.stored(request, stored).await;
+            }
+            return wrong_method(stored.methods(), Protocol::Responses);
+        }
         match (path, request.method()) {
             (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
                 models::list(&parts.node.live().catalog, request.uri().query())

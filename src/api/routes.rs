@@ -140,6 +140,51 @@ fn messages(path: &str) -> Option<Route> {
     }
 }
 
+/// A response that a provider keeps, by its id, and what is asked of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    id: String,
+    part: &'static str,
+}
+
+impl Stored {
+    /// What stands behind the path of all responses.
+    #[must_use]
+    pub fn behind(&self) -> String {
+        format!("/{}{}", self.id, self.part)
+    }
+
+    /// The methods that it takes.
+    #[must_use]
+    pub fn methods(&self) -> &'static str {
+        match self.part {
+            "/cancel" => "POST",
+            "/input_items" => "GET",
+            _ => "GET, DELETE",
+        }
+    }
+}
+
+/// The response that a path leads to.
+#[must_use]
+pub fn stored(path: &str) -> Option<Stored> {
+    let behind = match path.strip_prefix("/openai") {
+        Some(rest) => rest.strip_prefix("/v1").unwrap_or(rest),
+        None => path.strip_prefix("/v1")?,
+    };
+    let behind = behind.strip_prefix("/responses/")?;
+    let (id, rest) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
+    let part = ["", "/cancel", "/input_items"]
+        .into_iter()
+        .find(|part| *part == rest)?;
+    let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    let is_id = (1..=256).contains(&id.len()) && id.bytes().all(is_safe);
+    is_id.then(|| Stored {
+        id: id.to_owned(),
+        part,
+    })
+}
+
 /// Behind `/genai`: a version, the model, and what is to be done with it.
 fn generate(path: &str) -> Option<Route> {
     let named = google_models(path)?.strip_prefix('/')?;
@@ -324,6 +369,31 @@ mod tests {
         assert_eq!(dialect("/anthropic/v1/nothing"), Messages);
         assert_eq!(dialect("/v1/nothing"), Chat);
         assert_eq!(dialect("/genai/v1beta/nothing"), Generate);
+    }
+
+    #[test]
+    fn kept_responses_are_found_by_their_id() {
+        for (path, expected) in [
+            ("/v1/responses/resp_1", Some(("/resp_1", "GET, DELETE"))),
+            (
+                "/openai/v1/responses/resp_1/cancel",
+                Some(("/resp_1/cancel", "POST")),
+            ),
+            (
+                "/openai/responses/r-1/input_items",
+                Some(("/r-1/input_items", "GET")),
+            ),
+            ("/v1/responses/", None),
+            ("/v1/responses", None),
+            ("/v1/responses/a/b", None),
+            ("/v1/responses/..%2Fx", None),
+            ("/anthropic/v1/responses/a", None),
+            ("/responses/a", None),
+        ] {
+            let found = stored(path).map(|stored| (stored.behind(), stored.methods()));
+            let expected = expected.map(|(behind, methods)| (behind.to_owned(), methods));
+            assert_eq!(found, expected, "{path}");
+        }
     }
 
     #[test]

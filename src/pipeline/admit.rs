@@ -97,13 +97,7 @@ impl Inbound {
         catalog: &Catalog,
         arrived: Instant,
     ) -> Result<Self, ApiError> {
-        for name in &catalog.client.required_headers {
-            if !headers.contains_key(name.as_str()) {
-                return Err(bad(format!(
-                    "the header {name} is required here and was not sent"
-                )));
-            }
-        }
+        required_headers(headers, catalog)?;
         let bytes = read_body(body, catalog.client.max_body_bytes).await?;
         Self::parse(route, headers, bytes, catalog, arrived)
     }
@@ -168,6 +162,17 @@ impl Inbound {
     pub(super) fn talk(&self) -> Result<&talk::Request, &Malformed> {
         let read = || self.route.protocol.spoken().read_request(&self.body.bytes);
         self.talk.get_or_init(read).as_ref()
+    }
+}
+
+/// Refuses a request without the headers that the operator wants.
+pub(super) fn required_headers(headers: &HeaderMap, catalog: &Catalog) -> Result<(), ApiError> {
+    let mut wanted = catalog.client.required_headers.iter();
+    match wanted.find(|name| !headers.contains_key(name.as_str())) {
+        Some(name) => Err(bad(format!(
+            "the header {name} is required here and was not sent"
+        ))),
+        None => Ok(()),
     }
 }
 
@@ -308,7 +313,8 @@ fn is_provider(prefix: &str, name: &str, catalog: &Catalog) -> bool {
         || builtin::find(prefix).is_some() && !keys().any(|key| lists(key))
 }
 
-fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
+/// The key that the caller asks for.
+pub(super) fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
     let read = |name: &'static str| -> Result<Option<String>, ApiError> {
         let Some(value) = headers.get(name) else {
             return Ok(None);
@@ -378,7 +384,8 @@ fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, Ap
     }
 }
 
-fn client_headers(headers: &HeaderMap) -> HeaderMap {
+/// Those of the client's own headers that some provider knows.
+pub(super) fn client_headers(headers: &HeaderMap) -> HeaderMap {
     let mut known = HeaderMap::new();
     for name in CLIENT_HEADERS {
         for value in headers.get_all(name) {

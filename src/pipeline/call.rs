@@ -12,7 +12,7 @@ use memchr::memmem;
 use tokio::time::Instant;
 
 use super::convert;
-use super::course::{Course, Flight};
+use super::course::Course;
 use super::decode::Decoder;
 use super::failed::{Failed, Judge, Late};
 use super::opening::{self, Opened};
@@ -97,7 +97,8 @@ pub(super) async fn call(
         opened.dropped = dropped;
         return Ok(Reply::Stream(Box::new(opened)));
     }
-    let (headers, body) = whole(flight, response, limit, &judge, protocol).await?;
+    let timeout = network.request_timeout;
+    let (headers, body) = whole(timeout, response, limit, &judge, protocol).await?;
     let (body, usage) = answer(course, protocol, body)?;
     Ok(Reply::Whole {
         headers,
@@ -147,15 +148,50 @@ async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> F
 }
 
 async fn whole(
-    flight: &Flight,
+    timeout: Duration,
     response: Response<Incoming>,
     limit: Limit,
     judge: &Judge,
     protocol: Protocol,
 ) -> Result<(HeaderMap, Bytes), Failed> {
+    let (headers, body) = read_whole(timeout, response, limit).await?;
+    if let Some(failed) = judge.error_in(&headers, &body) {
+        return Err(failed);
+    }
+    let json = protocol.answers_json();
+    if json && !body.trim_ascii().starts_with(b"{") {
+        return Err(Failed::broken(
+            "the provider's answer is no JSON object".to_owned(),
+        ));
+    }
+    let mut shown = answer_headers(&headers, judge);
+    let kind = headers.get(CONTENT_TYPE).filter(|_| !json);
+    let json = || HeaderValue::from_static("application/json");
+    shown.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
+    Ok((shown, body))
+}
+
+/// An answer as it came, unless its status is one of refusal. Whatever its body says is the client's.
+pub(super) async fn as_it_came(
+    timeout: Duration,
+    response: Response<Incoming>,
+    limit: Limit,
+    judge: &Judge,
+) -> Result<(HeaderMap, Bytes), Failed> {
+    if !response.status().is_success() {
+        return Err(refused(response, limit, judge).await);
+    }
+    let (headers, body) = read_whole(timeout, response, limit).await?;
+    Ok((answer_headers(&headers, judge), body))
+}
+
+async fn read_whole(
+    timeout: Duration,
+    response: Response<Incoming>,
+    limit: Limit,
+) -> Result<(HeaderMap, Bytes), Failed> {
     let (head, body) = response.into_parts();
     let mut decoder = Decoder::of(&head.headers);
-    let timeout = flight.provider.network.request_timeout;
     let mut read = BytesMut::new();
     limit
         .race(read_into(
@@ -167,21 +203,7 @@ async fn whole(
         .await
         .map_err(|late| Failed::late(late, timeout))?
         .map_err(Failed::broken)?;
-    let body = read.freeze();
-    if let Some(failed) = judge.error_in(&head.headers, &body) {
-        return Err(failed);
-    }
-    let json = protocol.answers_json();
-    if json && !body.trim_ascii().starts_with(b"{") {
-        return Err(Failed::broken(
-            "the provider's answer is no JSON object".to_owned(),
-        ));
-    }
-    let mut headers = answer_headers(&head.headers, judge);
-    let kind = head.headers.get(CONTENT_TYPE).filter(|_| !json);
-    let json = || HeaderValue::from_static("application/json");
-    headers.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
-    Ok((headers, body))
+    Ok((head.headers, read.freeze()))
 }
 
 /// What becomes of a body of more bytes than these.

@@ -22,8 +22,8 @@ use super::call;
 use super::course::{Course, Flight};
 use super::upstream::Forbidden;
 use crate::api::error::ErrorBody;
-use crate::config::Secret;
-use crate::node::Clock;
+use crate::config::{Key, Provider, Secret};
+use crate::node::{Clock, Node};
 use crate::protocols::json::holds_more_than_null;
 use crate::protocols::{Event, Protocol};
 
@@ -69,20 +69,23 @@ pub(super) struct Judge {
 
 impl Judge {
     pub(super) fn of(course: &Course, flight: &Flight) -> Self {
-        let key = flight.key.as_ref();
-        let secret = if flight.attempt.direct_key {
-            course.inbound.direct_key.clone()
-        } else {
-            key.map(|k| k.value.clone())
-        };
+        let mut judge = Self::of_key(&course.node, &flight.provider, flight.key.as_deref());
+        if flight.attempt.direct_key {
+            judge.secret.clone_from(&course.inbound.direct_key);
+        }
+        judge
+    }
+
+    /// Of calls with one key.
+    pub(super) fn of_key(node: &Node, provider: &Provider, key: Option<&Key>) -> Self {
         let others = key.map(|k| k.vendor.secrets().cloned().collect());
         Self {
-            provider: flight.attempt.provider.clone(),
-            secret,
+            provider: provider.id.clone(),
+            secret: key.map(|k| k.value.clone()),
             others: others.unwrap_or_default(),
             stream_headers: HeaderMap::new(),
-            classifier: Arc::clone(&course.node.config.classifier),
-            clock: course.node.clock,
+            classifier: Arc::clone(&node.config.classifier),
+            clock: node.clock,
         }
     }
 

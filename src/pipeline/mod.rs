@@ -17,6 +17,7 @@ mod opening;
 mod outgoing;
 mod relay;
 mod session;
+mod stored;
 mod tokens;
 mod upstream;
 
@@ -46,9 +47,10 @@ use tokens::Tokens;
 use upstream::Upstream;
 
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
-use crate::api::routes::Route;
 use crate::config::Catalog;
+use crate::api::routes::{Route, Stored};
 use crate::node::Node;
+use crate::protocols::Protocol;
 use crate::server::Body;
 
 /// Serves inference.
@@ -86,6 +88,23 @@ impl Pipeline {
                 refusal.into_response_in(dialect)
             }
         };
+        if let Ok(id) = HeaderValue::try_from(id) {
+            response.headers_mut().insert("x-request-id", id);
+        }
+        response
+    }
+
+    /// A response that a provider keeps.
+    pub async fn stored(&self, request: Request<Incoming>, stored: Stored) -> Response<Body> {
+        let arrived = (Instant::now(), self.node.clock.wall());
+        let (head, _) = request.into_parts();
+        let id = admit::request_id(&head.headers);
+        let query = head.uri.query();
+        let asked = stored::ask(self, &head.method, &stored, query, &head.headers).await;
+        let mut response = asked.unwrap_or_else(|refusal| {
+            account::refused(&self.node, &id, arrived, &refusal);
+            refusal.into_response_in(Protocol::Responses)
+        });
         if let Ok(id) = HeaderValue::try_from(id) {
             response.headers_mut().insert("x-request-id", id);
         }

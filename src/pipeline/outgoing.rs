@@ -13,6 +13,9 @@ use super::upstream::Upstream;
 use crate::protocols::{Protocol, To};
 use crate::providers::{Adapter, Call, Credential, NotCallable};
 
+/// How the gateway names itself to providers.
+pub(super) const PRODUCT: &str = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+
 /// Names that are told of what was dropped.
 const MAX_TOLD: usize = 32;
 
@@ -85,8 +88,7 @@ impl<'a> Outgoing<'a> {
             "*/*"
         };
         headers.insert(ACCEPT, HeaderValue::from_static(accepted));
-        let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(product));
+        headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
         for (name, value) in &self.call.provider.network.extra_headers {
             headers.insert(name, value.clone());
         }

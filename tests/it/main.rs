@@ -8,6 +8,7 @@ mod hostile;
 mod leaving;
 mod limits;
 mod retries;
+mod speaking;
 mod streams;
 mod support;
 mod telling;
