@@ -31,7 +31,7 @@ const STREAMED: &str = r#"{"model":"one/m","stream":true,"input":"hi"}"#;
 async fn responses_of_a_chat_provider_are_streamed_whole() {
     let mock = Mock::start(|_| Play::stream().role().text("a").text("b").finish().done()).await;
     let node = node(&mock, "groq", &["k-a"]).await;
-    let answer = node.client.post("/v1/responses", STREAMED).await;
+    let answer = node.client.post("/v1/responses", &[], STREAMED).await;
     let events = named(&answer);
     let kinds: Vec<&str> = events.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(kinds[0], "response.created");
@@ -50,7 +50,7 @@ async fn responses_of_a_chat_provider_are_streamed_whole() {
 async fn a_broken_stream_of_responses_ends_in_one_numbered_error() {
     let mock = Mock::start(|_| Play::stream().role().text("a").then_close()).await;
     let node = node(&mock, "groq", &["k-a"]).await;
-    let answer = node.client.post("/v1/responses", STREAMED).await;
+    let answer = node.client.post("/v1/responses", &[], STREAMED).await;
     let events = named(&answer);
     let (name, last) = events.last().unwrap();
     assert_eq!(name, "error");
@@ -63,7 +63,7 @@ async fn what_only_openai_keeps_is_refused_elsewhere_and_never_sent() {
     let mock = Mock::start(|_| Play::served("hello")).await;
     let node = node(&mock, "groq", &["k-a"]).await;
     let body = r#"{"model":"one/m","input":"hi","previous_response_id":"resp_1"}"#;
-    let answer = node.client.post("/v1/responses", body).await;
+    let answer = node.client.post("/v1/responses", &[], body).await;
     assert_eq!(answer.status, 400);
     assert_eq!(answer.json()["error"]["param"], "previous_response_id");
     assert!(mock.calls().is_empty());
@@ -75,7 +75,7 @@ async fn responses_pass_as_they_came_where_they_are_spoken() {
         Mock::start(|_| Play::json(200, &json!({"id": "resp_1", "output": [], "x": 1}))).await;
     let node = node(&mock, "openai", &["k-a"]).await;
     let body = r#"{ "previous_response_id":"r", "model":"one/m","t":1.10,"input":[ ] }"#;
-    let answer = node.client.post("/openai/v1/responses", body).await;
+    let answer = node.client.post("/openai/v1/responses", &[], body).await;
     assert_eq!(answer.json(), json!({"id": "resp_1", "output": [], "x": 1}));
     let calls = mock.calls();
     assert_eq!(calls[0].path, "/v1/responses");
@@ -127,7 +127,7 @@ async fn googles_requests_pass_as_they_came_to_the_model_in_the_path() {
     let mock = Mock::start(|_| Play::json(200, &gemini("hello", Some("STOP")))).await;
     let node = node(&mock, "gemini", &["k-a"]).await;
     let path = "/genai/v1beta/models/one%2Fgemini-flash:generateContent";
-    let answer = node.client.post(path, CONTENTS).await;
+    let answer = node.client.post(path, &[], CONTENTS).await;
     assert_eq!(answer.json(), gemini("hello", Some("STOP")));
     let call = &mock.calls()[0];
     assert_eq!(call.path, "/v1beta/models/gemini-flash:generateContent");
@@ -144,13 +144,16 @@ async fn googles_streams_are_events_or_one_list() {
     .await;
     let node = node(&mock, "gemini", &["k-a"]).await;
     let path = "/genai/v1beta/models/one/m:streamGenerateContent";
-    let events = node.client.post(&format!("{path}?alt=sse"), CONTENTS).await;
+    let events = node
+        .client
+        .post(&format!("{path}?alt=sse"), &[], CONTENTS)
+        .await;
     assert!(
         events
             .header("content-type")
             .starts_with("text/event-stream")
     );
-    let list = node.client.post(path, CONTENTS).await;
+    let list = node.client.post(path, &[], CONTENTS).await;
     assert_eq!(list.header("content-type"), "application/json");
     assert_eq!(
         list.json(),
@@ -173,13 +176,16 @@ async fn google_clients_reach_chat_providers_and_read_their_own_errors() {
     .await;
     let node = node(&mock, "groq", &["k-a"]).await;
     let path = "/genai/v1beta/models/one/m:generateContent";
-    let answer = node.client.post(path, CONTENTS).await.json();
+    let answer = node.client.post(path, &[], CONTENTS).await.json();
     assert_eq!(
         answer["candidates"][0]["content"]["parts"][0]["text"],
         "hello"
     );
     assert_eq!(answer["usageMetadata"]["totalTokenCount"], 12);
-    let refused = node.client.post(path, CONTENTS.replace("hi", "no")).await;
+    let refused = node
+        .client
+        .post(path, &[], CONTENTS.replace("hi", "no"))
+        .await;
     let error = &refused.json()["error"];
     assert_eq!(
         (refused.status, &error["status"]),

@@ -68,10 +68,6 @@ impl Client {
         read(self.send(method, path, &[], "").await).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: impl Into<Bytes>) -> Answer {
-        read(self.send("POST", path, &[], body).await).await
-    }
-
     /// Up to the head of the answer.
     pub(crate) async fn send(
         &self,
