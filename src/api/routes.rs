@@ -61,7 +61,14 @@ impl Route {
     pub const fn request_type(&self, stream: bool) -> &'static str {
         match (self.operation, self.protocol) {
             (Operation::CountTokens, _) => "count_tokens",
-            (Operation::Answer, Protocol::Chat | Protocol::Messages | Protocol::Generate) => {
+            (
+                Operation::Answer,
+                Protocol::Chat
+                | Protocol::Messages
+                | Protocol::Generate
+                | Protocol::Converse
+                | Protocol::Cohere,
+            ) => {
                 if stream {
                     "chat_completion_stream"
                 } else {
@@ -103,7 +110,32 @@ pub fn find(path: &str) -> Option<Route> {
     if let Some(rest) = path.strip_prefix(super::paths::GENAI) {
         return generate(rest);
     }
+    if let Some(rest) = path.strip_prefix("/bedrock/model/") {
+        return converse(rest);
+    }
+    if path == "/cohere/v2/chat" {
+        return Some(Route {
+            family: Some("cohere"),
+            ..Route::new(Protocol::Cohere)
+        });
+    }
     unified(path.strip_prefix("/v1")?)
+}
+
+/// A model's id, percent-encoded as it is in paths, and what is asked of it.
+fn converse(path: &str) -> Option<Route> {
+    let (id, operation) = path.rsplit_once('/')?;
+    let stream = match operation {
+        "converse" => false,
+        "converse-stream" => true,
+        _ => return None,
+    };
+    Some(Route {
+        family: Some("bedrock"),
+        model: Some(percent_decoded(id)),
+        stream,
+        ..Route::new(Protocol::Converse)
+    })
 }
 
 fn unified(path: &str) -> Option<Route> {
@@ -268,6 +300,12 @@ pub fn dialect(path: &str) -> Protocol {
     if path.starts_with(super::paths::GENAI) {
         return Protocol::Generate;
     }
+    if path.starts_with("/bedrock/") {
+        return Protocol::Converse;
+    }
+    if path.starts_with("/cohere/") {
+        return Protocol::Cohere;
+    }
     Protocol::Chat
 }
 
@@ -367,6 +405,8 @@ mod tests {
             assert_eq!(found(path), expected, "{path}");
         }
         assert_eq!(dialect("/anthropic/v1/nothing"), Messages);
+        assert_eq!(dialect("/bedrock/nothing"), Protocol::Converse);
+        assert_eq!(dialect("/cohere/nothing"), Protocol::Cohere);
         assert_eq!(dialect("/v1/nothing"), Chat);
         assert_eq!(dialect("/genai/v1beta/nothing"), Generate);
     }
@@ -408,5 +448,30 @@ mod tests {
         assert_eq!(route.model.as_deref(), Some("vertex/m"));
         assert_eq!(route.protocol, Protocol::BatchEmbedContents);
         assert_eq!(percent_decoded("a%2fb%zz%c3%bc%"), "a/b%zzü%");
+    }
+
+    #[test]
+    fn a_model_in_the_path_is_read() {
+        let found = |path: &str| {
+            let route = find(path)?;
+            Some((route.protocol, route.model?, route.stream))
+        };
+        let model = "anthropic.claude-x-v1:0".to_owned();
+        assert_eq!(
+            found("/bedrock/model/anthropic.claude-x-v1%3A0/converse"),
+            Some((Protocol::Converse, model, false))
+        );
+        let named = "openai/gpt-4o".to_owned();
+        for path in ["openai%2Fgpt-4o", "openai/gpt-4o"] {
+            let path = format!("/bedrock/model/{path}/converse-stream");
+            let expected = Some((Protocol::Converse, named.clone(), true));
+            assert_eq!(found(&path), expected);
+        }
+        assert_eq!(found("/bedrock/model/x/invoke"), None);
+        let cohere = find("/cohere/v2/chat").unwrap();
+        assert_eq!(
+            (cohere.protocol, cohere.family),
+            (Protocol::Cohere, Some("cohere"))
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::protocols::Protocol;
 use crate::protocols::passing::Passing;
-use crate::providers::Kind;
+use crate::providers::{Kind, bedrock};
 
 /// One provider that needs no `custom_provider_config`.
 #[derive(Clone, Copy, Debug)]
@@ -141,9 +141,21 @@ pub const ALL: &[Builtin] = &[
         speaks: OPENAI,
         ..self_hosted("azure", None)
     },
-    other("bedrock", "https://bedrock-runtime.us-east-1.amazonaws.com"),
+    Builtin {
+        kind: Kind::Bedrock,
+        speaks: &[Protocol::Converse],
+        ..self_hosted("bedrock", Some(bedrock::ADDRESS))
+    },
     other("bedrock_mantle", "https://bedrock-mantle.us-east-1.api.aws"),
-    other("cohere", "https://api.cohere.com"),
+    Builtin {
+        kind: Kind::Cohere,
+        speaks: &[
+            Protocol::Cohere,
+            Protocol::Embeddings,
+            Protocol::Passing(Passing::Rerank),
+        ],
+        ..openai("cohere", "https://api.cohere.com")
+    },
     other("deepgram", "https://api.deepgram.com"),
     other("elevenlabs", "https://api.elevenlabs.io"),
     other("replicate", "https://api.replicate.com"),

@@ -89,7 +89,12 @@ pub(crate) fn read(
     let (id, name) = identity(&key, provider)?;
     let optional = builtin.is_some_and(|builtin| builtin.value_optional);
     let kind = builtin.map_or(Kind::Unspoken, |builtin| builtin.kind);
-    let secret = match key.secret("value") {
+    // An empty one is as good as none where none is needed.
+    let no_text = key.get("value").and_then(Value::as_str) == Some("");
+    let given = (!(optional && no_text))
+        .then(|| key.secret("value"))
+        .flatten();
+    let secret = match given {
         Some(secret) => secret,
         None if optional => Secret::from(String::new()),
         None => {

@@ -7,6 +7,10 @@ use super::network::base_url;
 use super::reader::Object;
 use super::secret::Secret;
 use crate::providers::Kind;
+use crate::providers::aws::{self, AwsKeys, Role};
+
+/// Used where `bedrock_key_config` names no region.
+const AWS_REGION: &str = "us-east-1";
 
 /// A key's own block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +20,8 @@ pub enum Vendor {
     None,
     /// `azure_key_config`.
     Azure(AzureKey),
+    /// `bedrock_key_config`.
+    Bedrock(BedrockKey),
 }
 
 /// `azure_key_config`, without its endpoint: that is the key's base URL.
@@ -42,6 +48,20 @@ pub struct Entra {
     pub authority: Option<Uri>,
 }
 
+/// `bedrock_key_config`. Without keys and role a key's value is an API key of Bedrock; without a value,
+/// calls are made as whom the gateway runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BedrockKey {
+    /// `region`.
+    pub region: String,
+    /// `access_key`, `secret_key` and `session_token`.
+    pub keys: Option<AwsKeys>,
+    /// `role_arn`, `external_id` and `session_name`.
+    pub role: Option<Role>,
+    /// `arn`: of an inference profile, or of the place where those are that are called like their model.
+    pub arn: Option<String>,
+}
+
 /// What an alias says besides the provider's name for the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alias {
@@ -53,16 +73,24 @@ pub struct Alias {
     pub region: Option<String>,
     /// `project_id`.
     pub project_id: Option<String>,
+    /// `inference_profile_arn`.
+    pub profile_arn: Option<String>,
 }
 
 impl Vendor {
     /// Every secret that a provider could repeat in its words.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let secret = match self {
-            Self::None => None,
-            Self::Azure(azure) => azure.entra.as_ref().map(|entra| &entra.client_secret),
+        let (secret, aws) = match self {
+            Self::None => (None, None),
+            Self::Azure(azure) => (azure.entra.as_ref().map(|entra| &entra.client_secret), None),
+            Self::Bedrock(bedrock) => (
+                bedrock.role.as_ref().and_then(|r| r.external_id.as_ref()),
+                bedrock.keys.as_ref(),
+            ),
         };
-        secret.into_iter()
+        secret
+            .into_iter()
+            .chain(aws.into_iter().flat_map(AwsKeys::secrets))
     }
 }
 
@@ -71,7 +99,14 @@ impl Vendor {
 pub(super) fn read(key: &Object<'_, '_>, kind: Kind, resolved: &Map<String, Value>) -> Vendor {
     match kind {
         Kind::Azure => azure(key, resolved),
-        Kind::OpenAi | Kind::Anthropic | Kind::Gemini | Kind::Unspoken => Vendor::None,
+        Kind::Bedrock => {
+            let block = key.object("bedrock_key_config");
+            let read = |block| bedrock(&block, &resolved["bedrock_key_config"]);
+            block.map(read).map_or(Vendor::None, Vendor::Bedrock)
+        }
+        Kind::OpenAi | Kind::Anthropic | Kind::Cohere | Kind::Gemini | Kind::Unspoken => {
+            Vendor::None
+        }
     }
 }
 
@@ -116,6 +151,49 @@ fn azure(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Vendor {
     })
 }
 
+fn bedrock(block: &Object<'_, '_>, fields: &Value) -> BedrockKey {
+    let text = |name: &str| {
+        let text = fields.get(name).and_then(Value::as_str);
+        text.filter(|text| !text.is_empty()).map(str::to_owned)
+    };
+    let region = text("region").unwrap_or_else(|| {
+        block.warn("region", format!("is missing, so {AWS_REGION} is used"));
+        AWS_REGION.to_owned()
+    });
+    if !aws::is_region(&region) {
+        block.error("region", "is no name of a region, such as us-east-1");
+    }
+    let session_token = text("session_token").map(Secret::from);
+    let keys = match (text("access_key"), text("secret_key")) {
+        (Some(access_key), Some(secret_key)) => Some(AwsKeys {
+            access_key: Secret::from(access_key),
+            secret_key: Secret::from(secret_key),
+            session_token,
+        }),
+        (None, None) => None,
+        (Some(_), None) | (None, Some(_)) => {
+            block.error(
+                "access_key",
+                "needs secret_key beside it: give both, or none",
+            );
+            None
+        }
+    };
+    let role = text("role_arn").map(|arn| Role {
+        arn,
+        external_id: text("external_id").map(Secret::from),
+        session_name: text("session_name"),
+    });
+    block.accept(&["project_id"]);
+    block.without_effect(&["batch_s3_config"]);
+    BedrockKey {
+        region,
+        keys,
+        role,
+        arn: text("arn").map(|arn| arn.trim_end_matches('/').to_owned()),
+    }
+}
+
 /// The address of a key's own server or resource, where a block names one.
 pub(super) fn key_url(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Option<Uri> {
     let blocks = [
@@ -136,10 +214,18 @@ pub(super) fn key_url(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Op
 /// Reads what an alias says besides the name.
 pub(super) fn alias(aliases: &Object<'_, '_>, name: &str, target: &Value) -> Alias {
     let text = |field: &str| target.get(field).and_then(Value::as_str).map(str::to_owned);
+    let region = text("region");
+    if region
+        .as_deref()
+        .is_some_and(|region| !aws::is_region(region))
+    {
+        aliases.error(name, "has a `region` that is no name of one");
+    }
     Alias {
         endpoint: text("endpoint").and_then(|url| base_url(aliases, name, &url, true)),
         api_version: text("api_version"),
-        region: text("region"),
+        region,
         project_id: text("project_id"),
+        profile_arn: text("inference_profile_arn"),
     }
 }

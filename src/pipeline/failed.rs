@@ -20,6 +20,7 @@ use holdline_core::walk::Failure;
 
 use super::call;
 use super::course::{Course, Flight};
+use super::tokens::Proof;
 use super::upstream::Forbidden;
 use crate::api::error::ErrorBody;
 use crate::config::{Key, Provider, Secret};
@@ -89,9 +90,12 @@ impl Judge {
         }
     }
 
-    /// A token was sent too.
-    pub(super) fn also_sent(&mut self, token: &Secret) {
-        self.others.push(token.clone());
+    /// This was sent too.
+    pub(super) fn also_sent(&mut self, proof: &Proof) {
+        match proof {
+            Proof::Token(token) => self.others.push(token.clone()),
+            Proof::Aws(keys) => self.others.extend(keys.secrets().cloned()),
+        }
     }
 
     /// Everything that may not come back.
@@ -117,8 +121,13 @@ impl Judge {
 
     /// The failure that an event tells of, if it does.
     pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
+        // Some only name an event so, and say nothing in it that marks an error.
+        let named = || event.kind() == "error";
         if !event.exception {
-            return self.error_in_stream(&event.data);
+            let marked = self.error_in_stream(&event.data);
+            if marked.is_some() || !named() {
+                return marked;
+            }
         }
         let headers = Headers {
             exception_type: Some(event.kind()),

@@ -167,7 +167,9 @@ impl Pipeline {
                         course.first_output();
                         let headers = std::mem::take(&mut opened.headers);
                         let listed = course.inbound.route.listed;
-                        return streamed(headers, Relay::new(course, *opened), listed);
+                        let kind = course.inbound.route.protocol.spoken().stream_type();
+                        let relay = Relay::new(course, *opened);
+                        return streamed(headers, relay, listed, kind);
                     }
                     Err(failed) => {
                         course.settle_failed(&failed);
@@ -248,11 +250,11 @@ fn served(mut course: Course, headers: HeaderMap, mut body: Bytes) -> Response<B
     response
 }
 
-fn streamed(headers: HeaderMap, relay: Relay, listed: bool) -> Response<Body> {
+fn streamed(headers: HeaderMap, relay: Relay, listed: bool, kind: &'static str) -> Response<Body> {
     let (body, kind) = if listed {
         (Body::stream(Listed::new(relay)), "application/json")
     } else {
-        (Body::stream(relay), "text/event-stream")
+        (Body::stream(relay), kind)
     };
     let mut response = Response::new(body);
     let all = response.headers_mut();

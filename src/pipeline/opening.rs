@@ -5,6 +5,7 @@
 //! [`MAX_BYTES`]; a stream with more of it is committed all the same.
 
 use bytes::{Bytes, BytesMut};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -15,7 +16,8 @@ use super::course::Flight;
 use super::decode::Decoder;
 use super::failed::{Failed, Judge};
 use crate::protocols::Protocol;
-use crate::protocols::sse::{Event, SseReader, without_comments};
+use crate::protocols::framing::EventReader;
+use crate::protocols::sse::{Event, without_comments};
 
 const MAX_EVENTS: usize = 64;
 const MAX_BYTES: usize = 256 << 10;
@@ -29,7 +31,7 @@ pub(super) struct Opened {
     /// Events held back, in order, the first real output last.
     pub(super) held_back: Vec<Event>,
     pub(super) upstream: Incoming,
-    pub(super) reader: SseReader,
+    pub(super) reader: EventReader,
     pub(super) decoder: Decoder,
     pub(super) judge: Judge,
     /// What the provider speaks.
@@ -53,12 +55,13 @@ pub(super) async fn open(
 ) -> Result<Opened, Failed> {
     let network = &flight.provider.network;
     let (head, upstream) = response.into_parts();
+    let content_type = head.headers.get(CONTENT_TYPE);
     let mut opened = Opened {
         headers: answer_headers(&head.headers, &judge),
         plain: Some(BytesMut::new()),
         held_back: Vec::new(),
         decoder: Decoder::of(&head.headers),
-        reader: SseReader::default(),
+        reader: EventReader::of(content_type.and_then(|v| v.to_str().ok())),
         upstream,
         judge: judge.of_stream(&head.headers),
         protocol,
@@ -136,13 +139,16 @@ impl Opened {
     /// The next event that a client may see: keep-alives in data fields are none.
     pub(super) fn next_event(&mut self) -> Result<Option<Event>, String> {
         loop {
-            let event = match self.reader.next_event().map_err(|e| e.to_string())? {
+            let event = match self.reader.next_event()? {
                 None if self.over => self.reader.last(),
                 event => event,
             };
             let Some(event) = event else { return Ok(None) };
-            // A mark such as `[DONE]`, or JSON.
-            if event.data.starts_with(b"[") || event.data.trim_ascii_start().starts_with(b"{") {
+            // A mark such as `[DONE]`, JSON, or what the framing calls an error.
+            if event.exception
+                || event.data.starts_with(b"[")
+                || event.data.trim_ascii_start().starts_with(b"{")
+            {
                 return Ok(Some(event));
             }
         }

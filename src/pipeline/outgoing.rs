@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::course::{Course, Flight};
 use super::failed::{Failed, Judge};
-use super::tokens::Tokens;
+use super::tokens::{Proof, Tokens};
 use super::upstream::Upstream;
 use crate::protocols::{Protocol, To};
 use crate::providers::{Adapter, Call, Credential, NotCallable};
@@ -102,17 +102,19 @@ impl<'a> Outgoing<'a> {
         } else {
             self.adapter.grant(&self.call, now).map_err(misconfigured)?
         };
-        let secret;
-        let credential = match (grant, &judge.secret) {
-            (Some(grant), _) => {
-                secret = tokens.of(&self.call, grant, judge, upstream).await?;
-                judge.also_sent(&secret);
-                Credential::Token(&secret)
+        let proof = match grant {
+            Some(grant) => {
+                let clock = course.node.clock;
+                let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
+                judge.also_sent(&proof);
+                Some(proof)
             }
-            (None, Some(key)) => {
-                secret = key.clone();
-                Credential::Secret(&secret)
-            }
+            None => None,
+        };
+        let credential = match (&proof, &judge.secret) {
+            (Some(Proof::Token(token)), _) => Credential::Token(token),
+            (Some(Proof::Aws(keys)), _) => Credential::Aws(keys),
+            (None, Some(secret)) => Credential::Secret(secret),
             (None, None) => Credential::None,
         };
         self.adapter

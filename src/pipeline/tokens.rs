@@ -1,5 +1,7 @@
-//! Tokens that stand for keys: granted once, kept until shortly before they expire, asked for by one
-//! request at a time.
+//! Tokens and keys of AWS that stand for keys: granted once, kept until shortly before they expire, asked
+//! for by one request at a time.
+
+mod aws;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderValue, Method, Request, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
 use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::client::legacy;
 use serde::Deserialize;
 use tokio::sync::OnceCell;
 
@@ -16,8 +20,10 @@ use holdline_core::ids::Fingerprint;
 
 use super::failed::{Failed, Judge};
 use super::upstream::Upstream;
-use crate::config::Secret;
-use crate::providers::{Call, Grant};
+use crate::config::{Network, Secret};
+use crate::node::Clock;
+use crate::providers::aws::AwsKeys;
+use crate::providers::{Call, Form, Grant};
 
 /// The largest answer to a grant.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
@@ -27,6 +33,12 @@ const MARGIN: Duration = Duration::from_secs(60);
 
 /// Used where the answer states none.
 const USUAL_LIFE: Duration = Duration::from_secs(30 * 60);
+
+/// Nothing is believed to live longer.
+const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3_600);
+
+/// Metadata are at hand or nowhere.
+const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Keys whose tokens are kept: beyond them those that expired are thrown out, then all.
 const MAX_TOKENS: usize = 10_000;
@@ -39,8 +51,56 @@ pub(super) struct Tokens {
 
 #[derive(Clone, Debug)]
 struct Token {
-    secret: Secret,
+    proof: Proof,
     expires: Instant,
+}
+
+/// What was granted.
+#[derive(Clone, Debug)]
+pub(super) enum Proof {
+    Token(Secret),
+    Aws(AwsKeys),
+}
+
+/// Why nothing was granted.
+#[derive(Debug)]
+enum Trouble {
+    /// Who grants refused.
+    Refused {
+        status: u16,
+        headers: Box<HeaderMap>,
+        body: Bytes,
+    },
+    Failed(Box<Failed>),
+}
+
+impl Trouble {
+    fn misconfigured(message: impl AsRef<str>) -> Self {
+        Self::Failed(Box::new(Failed::misconfigured(message.as_ref())))
+    }
+
+    fn unreadable(whose: &str) -> Self {
+        let message = format!("the answer of {whose} cannot be read");
+        Self::Failed(Box::new(Failed::broken(message)))
+    }
+
+    /// Whatever is wrong with a request for a token is wrong with the key's credentials.
+    fn judged(self, judge: &Judge) -> Failed {
+        match self {
+            Self::Failed(failed) => *failed,
+            Self::Refused {
+                status,
+                headers,
+                body,
+            } => {
+                let status = match status {
+                    400..=404 => 401,
+                    other => other,
+                };
+                judge.answer(status, &headers, &body)
+            }
+        }
+    }
 }
 
 impl Token {
@@ -64,22 +124,25 @@ enum Seconds {
 }
 
 impl Tokens {
-    /// The token of the call's key. Requests that need the same one wait for the first.
+    /// What proves a call with the call's key. Requests that need the same wait for the first.
     pub(super) async fn of(
         &self,
         call: &Call<'_>,
         grant: Grant,
         judge: &Judge,
         upstream: &Upstream,
-    ) -> Result<Secret, Failed> {
+        clock: Clock,
+    ) -> Result<Proof, Failed> {
         let Some(key) = call.key else {
             return Err(Failed::misconfigured("a token needs a key"));
         };
         let cell = self.cell(key.spec.fingerprint);
+        let network = &call.provider.network;
         let token = cell
-            .get_or_try_init(|| ask(call, grant, judge, upstream))
-            .await?;
-        Ok(token.secret.clone())
+            .get_or_try_init(|| ask(grant, network, upstream, clock))
+            .await
+            .map_err(|trouble| trouble.judged(judge))?;
+        Ok(token.proof.clone())
     }
 
     /// The cell in which the key's token is, or will be.
@@ -101,46 +164,95 @@ impl Tokens {
 }
 
 async fn ask(
-    call: &Call<'_>,
     grant: Grant,
-    judge: &Judge,
+    network: &Network,
     upstream: &Upstream,
-) -> Result<Token, Failed> {
-    let mut request = Request::new(Full::new(Bytes::from(grant.form)));
+    clock: Clock,
+) -> Result<Token, Trouble> {
+    match grant {
+        Grant::Token(form) => token(form, network, upstream).await,
+        Grant::Aws(source) => {
+            let now = clock.wall();
+            let world = aws::World {
+                upstream,
+                network,
+                env: &|name| std::env::var(name).ok(),
+                now,
+            };
+            let granted = aws::keys(source, world).await?;
+            let life = granted.expires.map(|at| at.0.saturating_sub(now.0));
+            Ok(Token::living(
+                Proof::Aws(granted.keys),
+                life.map(Duration::from_millis),
+            ))
+        }
+    }
+}
+
+impl Token {
+    fn living(proof: Proof, life: Option<Duration>) -> Self {
+        let life = life.unwrap_or(USUAL_LIFE).min(LONGEST_LIFE);
+        Self {
+            proof,
+            expires: Instant::now() + life,
+        }
+    }
+}
+
+async fn token(form: Form, network: &Network, upstream: &Upstream) -> Result<Token, Trouble> {
+    let mut request = Request::new(Bytes::from(form.form));
     *request.method_mut() = Method::POST;
-    *request.uri_mut() = grant.uri;
-    *request.version_mut() = Version::HTTP_11;
+    *request.uri_mut() = form.uri;
     let headers = request.headers_mut();
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(CONTENT_TYPE, form);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let answer = upstream.send(&call.provider.network, request).await;
-    let (head, body) = answer.map_err(|e| Failed::transport(&e))?.into_parts();
-    let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-    let body = read.map_err(|_| broken())?.to_bytes();
-    if !head.status.is_success() {
-        // Whatever is wrong with the request for a token is wrong with the key's credentials.
-        let status = match head.status.as_u16() {
-            400..=404 => 401,
-            other => other,
-        };
-        return Err(judge.answer(status, &head.headers, &body));
+    let (status, headers, body) = send(upstream, network, request).await?;
+    if !(200..300).contains(&status) {
+        return Err(Trouble::Refused {
+            status,
+            headers: Box::new(headers),
+            body,
+        });
     }
-    let answer: Answer = serde_json::from_slice(&body).map_err(|_| broken())?;
+    let whose = "who grants the token";
+    let answer = serde_json::from_slice(&body);
+    let answer: Answer = answer.map_err(|_| Trouble::unreadable(whose))?;
     let life = match answer.expires_in {
         Some(Seconds::Number(seconds)) => Some(seconds),
         Some(Seconds::Text(text)) => text.parse().ok(),
         None => None,
     };
-    let life = life.map_or(USUAL_LIFE, |seconds| {
-        Duration::from_secs(seconds.min(24 * 3_600))
-    });
-    Ok(Token {
-        secret: Secret::from(answer.access_token),
-        expires: Instant::now() + life,
-    })
+    let proof = Proof::Token(Secret::from(answer.access_token));
+    Ok(Token::living(proof, life.map(Duration::from_secs)))
 }
 
-fn broken() -> Failed {
-    Failed::broken("the answer to the request for a token cannot be read".to_owned())
+/// Status, headers and body of an answer.
+type Answered = (u16, HeaderMap, Bytes);
+
+async fn send(
+    upstream: &Upstream,
+    network: &Network,
+    mut request: Request<Bytes>,
+) -> Result<Answered, Trouble> {
+    *request.version_mut() = Version::HTTP_11;
+    let answer = upstream.send(network, request.map(Full::new)).await;
+    read(answer).await
+}
+
+/// Asks the machine that the gateway runs on who it is. Where nobody answers, nobody will.
+async fn ask_metadata(upstream: &Upstream, request: Request<Bytes>) -> Result<Answered, Trouble> {
+    let asked = async { read(upstream.metadata(request.map(Full::new)).await).await };
+    let late = |_| Trouble::misconfigured("the machine's metadata do not answer");
+    tokio::time::timeout(METADATA_TIMEOUT, asked)
+        .await
+        .map_err(late)?
+}
+
+async fn read(answer: Result<Response<Incoming>, legacy::Error>) -> Result<Answered, Trouble> {
+    let answer = answer.map_err(|e| Trouble::Failed(Box::new(Failed::transport(&e))))?;
+    let (head, body) = answer.into_parts();
+    let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+    let body = read.map_err(|_| Trouble::unreadable("who grants the token"))?;
+    Ok((head.status.as_u16(), head.headers, body.to_bytes()))
 }

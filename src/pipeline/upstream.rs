@@ -6,7 +6,7 @@
 
 mod guard;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,6 +24,9 @@ use crate::config::Network;
 pub(super) use guard::Forbidden;
 use guard::{GuardedConnector, GuardedResolver};
 
+/// To the machine that the gateway runs on: nothing is judged, for nothing else is dialled with it.
+type Local = Client<HttpConnector, Full<Bytes>>;
+
 type Pool = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
 
 /// Idle connections kept per host, whatever `max_conns_per_host` says.
@@ -37,6 +40,7 @@ const MAX_POOLS: usize = 64;
 pub(super) struct Upstream {
     tls: rustls::ClientConfig,
     pools: ArcSwap<Vec<(PoolKey, Pool)>>,
+    local: OnceLock<Local>,
 }
 
 /// What providers must agree on to share a pool.
@@ -63,6 +67,7 @@ impl Upstream {
         Self {
             tls,
             pools: ArcSwap::default(),
+            local: OnceLock::new(),
         }
     }
 
@@ -73,6 +78,22 @@ impl Upstream {
         request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Error> {
         self.pool(network).request(request).await
+    }
+
+    /// Asks the metadata of the machine that the gateway runs on. Only for addresses that stand in the
+    /// gateway itself or were judged by it: link-local ones are dialled here.
+    pub(super) async fn metadata(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Incoming>, Error> {
+        let local = self.local.get_or_init(|| {
+            let mut http = HttpConnector::new();
+            http.set_connect_timeout(Some(Duration::from_secs(1)));
+            Client::builder(TokioExecutor::new())
+                .pool_max_idle_per_host(0)
+                .build(http)
+        });
+        local.request(request).await
     }
 
     fn pool(&self, network: &Network) -> Pool {

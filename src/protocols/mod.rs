@@ -43,6 +43,10 @@
 //! their defaults: they say that there is none. Most of those are a row of [`passing`].
 
 pub mod chat;
+pub mod cohere;
+pub mod converse;
+pub mod event_stream;
+pub mod framing;
 pub mod generate;
 pub mod json;
 pub mod messages;
@@ -69,6 +73,10 @@ pub enum Protocol {
     Chat,
     /// Anthropic's messages, with its token counter.
     Messages,
+    /// Bedrock's Converse.
+    Converse,
+    /// Cohere's chat, version 2.
+    Cohere,
     /// OpenAI's older completions: a prompt, no conversation.
     Completions,
     /// OpenAI's embeddings.
@@ -92,6 +100,8 @@ impl Protocol {
         match self {
             Self::Chat => &chat::Chat,
             Self::Messages => &messages::Messages,
+            Self::Converse => &converse::Converse,
+            Self::Cohere => &cohere::Cohere,
             Self::Completions => &plain::Completions,
             Self::Embeddings => &plain::Embeddings,
             Self::Responses => &responses::Responses,
@@ -105,7 +115,12 @@ impl Protocol {
     #[must_use]
     pub const fn talks(self) -> bool {
         match self {
-            Self::Chat | Self::Messages | Self::Responses | Self::Generate => true,
+            Self::Chat
+            | Self::Messages
+            | Self::Responses
+            | Self::Generate
+            | Self::Converse
+            | Self::Cohere => true,
             Self::Completions
             | Self::Embeddings
             | Self::EmbedContent
@@ -125,6 +140,8 @@ impl Protocol {
             | Self::Embeddings
             | Self::Responses
             | Self::Generate
+            | Self::Converse
+            | Self::Cohere
             | Self::EmbedContent
             | Self::BatchEmbedContents => true,
         }
@@ -136,6 +153,8 @@ impl Protocol {
         match self {
             Self::Chat => "OpenAI's chat completions",
             Self::Messages => "Anthropic's messages",
+            Self::Converse => "Bedrock's Converse",
+            Self::Cohere => "Cohere's chat",
             Self::Completions => "OpenAI's completions",
             Self::Embeddings => "OpenAI's embeddings",
             Self::Responses => "OpenAI's responses",
@@ -301,6 +320,11 @@ pub trait Spoken: Sync {
     /// What a complete stream that lacks its end mark is given.
     fn end_mark(&self) -> &'static [u8] {
         b""
+    }
+
+    /// The content type of its streams.
+    fn stream_type(&self) -> &'static str {
+        "text/event-stream"
     }
 
     /// A refusal as its clients read it.

@@ -46,7 +46,7 @@ impl Adapter for Anthropic {
             headers.append(BETA_HEADER, beta.clone());
         }
         match credential {
-            Credential::None => Ok(()),
+            Credential::None | Credential::Aws(_) => Ok(()),
             Credential::Secret(secret) | Credential::Token(secret) => {
                 put_secret(headers, KEY_HEADER, "", secret)
             }

@@ -7,7 +7,7 @@ use http::{HeaderName, Request, Uri};
 use holdline_core::time::WallMs;
 
 use super::{
-    Adapter, Call, Credential, Grant, NotCallable, join, openai, percent_encoded, put_secret,
+    Adapter, Call, Credential, Form, Grant, NotCallable, join, openai, percent_encoded, put_secret,
 };
 use crate::config::vendor::{AzureKey, Vendor};
 use crate::protocols::Protocol;
@@ -30,7 +30,7 @@ pub struct Azure;
 fn config<'a>(call: &Call<'a>) -> Option<&'a AzureKey> {
     match &call.key?.vendor {
         Vendor::Azure(azure) => Some(azure),
-        Vendor::None => None,
+        Vendor::None | Vendor::Bedrock(_) => None,
     }
 }
 
@@ -79,10 +79,10 @@ impl Adapter for Azure {
             percent_encoded(entra.client_secret.expose()),
             percent_encoded(&scopes),
         );
-        Ok(Some(Grant {
+        Ok(Some(Grant::Token(Form {
             uri: join(&authority, &path)?,
             form,
-        }))
+        })))
     }
 
     fn sign(
@@ -94,7 +94,7 @@ impl Adapter for Azure {
     ) -> Result<(), NotCallable> {
         let headers = request.headers_mut();
         match credential {
-            Credential::None => Ok(()),
+            Credential::None | Credential::Aws(_) => Ok(()),
             Credential::Secret(secret) => put_secret(headers, KEY_HEADER, "", secret),
             Credential::Token(token) => put_secret(headers, AUTHORIZATION, "Bearer ", token),
         }

@@ -35,6 +35,8 @@ pub fn verb(call: &Call<'_>) -> Result<&'static str, NotCallable> {
             | Protocol::Completions
             | Protocol::Embeddings
             | Protocol::Responses
+            | Protocol::Converse
+            | Protocol::Cohere
             | Protocol::Passing(_),
             _,
         )
@@ -64,7 +66,7 @@ impl Adapter for Gemini {
     ) -> Result<(), NotCallable> {
         let headers = request.headers_mut();
         match credential {
-            Credential::None => Ok(()),
+            Credential::None | Credential::Aws(_) => Ok(()),
             Credential::Secret(secret) if call.protocol != Protocol::Embeddings => {
                 put_secret(headers, KEY_HEADER, "", secret)
             }

@@ -10,7 +10,10 @@
 //! its `*_key_config` are read in `src/config/vendor.rs`.
 
 pub mod anthropic;
+pub mod aws;
 pub mod azure;
+pub mod bedrock;
+pub mod cohere;
 pub mod gemini;
 pub mod openai;
 
@@ -38,6 +41,10 @@ pub enum Kind {
     Anthropic,
     /// Google's Gemini.
     Gemini,
+    /// Amazon Bedrock: signed calls in a region.
+    Bedrock,
+    /// Cohere.
+    Cohere,
     /// Known by name, but not called yet: requests get a clear 501.
     Unspoken,
 }
@@ -51,6 +58,8 @@ impl Kind {
             Self::Azure => Some(&azure::Azure),
             Self::Anthropic => Some(&anthropic::Anthropic),
             Self::Gemini => Some(&gemini::Gemini),
+            Self::Bedrock => Some(&bedrock::Bedrock),
+            Self::Cohere => Some(&cohere::Cohere),
             Self::Unspoken => None,
         }
     }
@@ -99,20 +108,31 @@ pub enum Credential<'a> {
     Secret(&'a Secret),
     /// A token that was granted for the key: see [`Adapter::grant`].
     Token(&'a Secret),
+    /// Keys of AWS that were granted for the key: see [`Adapter::grant`].
+    Aws(&'a aws::AwsKeys),
+}
+
+/// How what proves a call is come by, where the key is no plain secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// A token.
+    Token(Form),
+    /// Keys of AWS that last for a while only.
+    Aws(aws::Source),
 }
 
 /// How a token is asked for: a form is posted, the answer is `{"access_token", "expires_in"}`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Grant {
+pub struct Form {
     /// Where.
     pub uri: Uri,
     /// `application/x-www-form-urlencoded`, with secrets.
     pub form: String,
 }
 
-impl fmt::Debug for Grant {
+impl fmt::Debug for Form {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Grant({})", self.uri)
+        write!(out, "Form({})", self.uri)
     }
 }
 
@@ -135,8 +155,8 @@ pub trait Adapter: Sync {
     /// When the configuration names no usable address.
     fn endpoint(&self, call: &Call<'_>) -> Result<Uri, NotCallable>;
 
-    /// How the key gets its token, where it is no plain secret. The token is kept until shortly before
-    /// it expires, per key.
+    /// How the key gets its token or its keys of AWS, where it is no plain secret. They are kept until shortly before
+    /// they expire, per key.
     ///
     /// # Errors
     /// When the configuration lacks something.

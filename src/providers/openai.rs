@@ -33,7 +33,7 @@ impl Adapter for OpenAi {
         request: &mut Request<Bytes>,
     ) -> Result<(), NotCallable> {
         match credential {
-            Credential::None => Ok(()),
+            Credential::None | Credential::Aws(_) => Ok(()),
             Credential::Secret(secret) | Credential::Token(secret) => {
                 put_secret(request.headers_mut(), AUTHORIZATION, "Bearer ", secret)
             }
@@ -52,6 +52,8 @@ pub(super) fn path(protocol: Protocol, operation: Operation) -> Result<&'static 
         (Protocol::Responses, Operation::CountTokens) => Ok("/responses/input_tokens"),
         (
             Protocol::Messages
+            | Protocol::Converse
+            | Protocol::Cohere
             | Protocol::Generate
             | Protocol::EmbedContent
             | Protocol::BatchEmbedContents,

@@ -225,7 +225,7 @@ pub(super) fn tool_call(member: &Member<'_>) -> Result<ToolCall, Malformed> {
 }
 
 /// JSON text in a string; some providers give the object itself.
-fn arguments_of(member: &Member<'_>) -> Result<Json, Malformed> {
+pub(in crate::protocols) fn arguments_of(member: &Member<'_>) -> Result<Json, Malformed> {
     let json = if member.is_text() {
         let text = member.text()?;
         if text.trim().is_empty() {
@@ -342,7 +342,7 @@ fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
 }
 
 /// A URL, or the bytes that a `data:` URL holds.
-fn source(member: &Member<'_>) -> Result<Source, Malformed> {
+pub(in crate::protocols) fn source(member: &Member<'_>) -> Result<Source, Malformed> {
     let url = member.text()?;
     let Some(data) = url.strip_prefix("data:") else {
         return Ok(Source::Url(url));

@@ -7,6 +7,8 @@ mod stream;
 mod tests;
 mod write;
 
+pub(in crate::protocols) use write::{Thinking, safe_id, thinking};
+
 use bytes::BytesMut;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};

@@ -126,7 +126,7 @@ struct Choice<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Thinking {
+pub(in crate::protocols) enum Thinking {
     Enabled { budget_tokens: u64 },
     Adaptive,
     Disabled,
@@ -219,7 +219,10 @@ fn temperature<'a>(
 
 /// How much may be thought, and the token limit around it. What the provider would refuse to combine
 /// with reasoning wins over it.
-fn thinking(request: &Request, dropped: &mut Vec<Field>) -> (u64, Option<Thinking>) {
+pub(in crate::protocols) fn thinking(
+    request: &Request,
+    dropped: &mut Vec<Field>,
+) -> (u64, Option<Thinking>) {
     let without = request.max_tokens.unwrap_or(MAX_TOKENS);
     let Some(reasoning) = request.reasoning else {
         return (without, None);
@@ -350,7 +353,7 @@ fn tool_result<'a>(
 }
 
 /// Ids may have letters, digits, `_` and `-`.
-fn safe_id(id: &str) -> Cow<'_, str> {
+pub(in crate::protocols) fn safe_id(id: &str) -> Cow<'_, str> {
     let is_safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if id.chars().all(is_safe) {
         return Cow::Borrowed(id);

@@ -215,8 +215,11 @@ pub(super) fn exception_name(text: &str) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// The exception's name in an AWS event stream begins in lower case.
+/// The exception's name in an AWS event stream begins in lower case. A plain "error" is no name.
 pub(super) fn exception_class(member: &str) -> Option<String> {
+    if member == "error" {
+        return None;
+    }
     let mut letters = member.chars();
     let first = letters.next()?;
     Some(first.to_ascii_uppercase().to_string() + letters.as_str())
