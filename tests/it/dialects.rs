@@ -213,3 +213,57 @@ async fn azure_takes_tokens_of_entra() {
     let record = node.record("r-3").await;
     assert_eq!(record["attempt_trail"][0]["failure_class"], "credential");
 }
+
+#[tokio::test]
+async fn what_only_passes_keeps_its_bytes_both_ways() {
+    let mock = Mock::start(|call| {
+        if call.path.ends_with("/speech") {
+            return Play::whole(200, &[("content-type", "audio/mpeg")], b"ID3\0error");
+        }
+        if call.path.ends_with("/transcriptions") {
+            return Play::whole(200, &[("content-type", "text/plain")], b"words");
+        }
+        Play::json(
+            200,
+            &json!({"results": [{"index": 0, "relevance_score": 0.5}]}),
+        )
+    })
+    .await;
+    let node = node_with("openai", json!([key("k-a")]), &mock).await;
+    let client = &node.client;
+
+    let body = r#"{"model":"openai/rank","query":"q","documents":["a"],"x":1.10}"#;
+    let ranked = client.post("/v1/rerank", &[], body).await;
+    let told: Value = serde_json::from_slice(&ranked.body).unwrap();
+    assert_eq!(told["extra_fields"]["request_type"], "rerank");
+    let call = mock.calls().pop().unwrap();
+    assert_eq!(call.path, "/v1/rerank");
+    assert_eq!(call.body, body.replace("openai/rank", "rank").as_bytes());
+
+    let body = r#"{"model":"openai/tts","input":"x","voice":"alloy"}"#;
+    let spoken = client.post("/v1/audio/speech", &[], body).await;
+    assert_eq!(&spoken.body[..], b"ID3\0error");
+    assert_eq!(spoken.header("content-type"), "audio/mpeg");
+
+    let form = |model: &str| {
+        format!(
+            "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.wav\"\r\n\r\nRIFF\r\n--b\r\n\
+             Content-Disposition: form-data; name=\"model\"\r\n\r\n{model}\r\n--b--\r\n"
+        )
+    };
+    let kind = [("content-type", "multipart/form-data; boundary=b")];
+    let heard = client
+        .post(
+            "/openai/v1/audio/transcriptions",
+            &kind,
+            form("openai/whisper"),
+        )
+        .await;
+    assert_eq!((heard.status, &heard.body[..]), (200, &b"words"[..]));
+    let call = mock.calls().pop().unwrap();
+    assert_eq!(call.headers["content-type"], kind[0].1);
+    assert_eq!(call.body, form("whisper").as_bytes());
+
+    let refused = client.post("/v1/audio/transcriptions", &[], "{}").await;
+    assert_eq!(refused.status, 400);
+}
