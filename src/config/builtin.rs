@@ -25,21 +25,7 @@ pub struct Builtin {
 pub const CHAT_PATH: &str = "/v1/chat/completions";
 
 /// Chat and what stands beside it at most providers.
-///
-/// What passes is passed to all of them: one that has no such endpoint says so itself.
-const LIKE_OPENAI: &[Protocol] = &[
-    Protocol::Chat,
-    Protocol::Completions,
-    Protocol::Embeddings,
-    Protocol::Passing(Passing::Rerank),
-    Protocol::Passing(Passing::Moderations),
-    Protocol::Passing(Passing::ImageGenerations),
-    Protocol::Passing(Passing::ImageEdits),
-    Protocol::Passing(Passing::ImageVariations),
-    Protocol::Passing(Passing::Speech),
-    Protocol::Passing(Passing::Transcriptions),
-    Protocol::Passing(Passing::Translations),
-];
+const LIKE_OPENAI: &[Protocol] = &[Protocol::Chat, Protocol::Completions, Protocol::Embeddings];
 
 /// What OpenAI itself speaks.
 const OPENAI: &[Protocol] = &[

@@ -95,7 +95,8 @@ impl Provider {
     /// converted to anything it speaks.
     #[must_use]
     pub fn protocol_for(&self, protocol: Protocol, operation: Operation) -> Option<Protocol> {
-        if self.speaks.contains(&protocol) {
+        let passes = matches!(protocol, Protocol::Passing(_)) && self.kind.passes();
+        if passes || self.speaks.contains(&protocol) {
             return Some(protocol);
         }
         let first = self.speaks.first().copied();

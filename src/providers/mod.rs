@@ -63,6 +63,12 @@ impl Kind {
             Self::Unspoken => None,
         }
     }
+
+    /// Whether what only passes is passed to it: one that has no such endpoint says so itself.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self, Self::OpenAi | Self::Azure)
+    }
 }
 
 /// One call, as far as it is known before it is built.
