@@ -16,12 +16,13 @@ use hyper::body::{Body as _, Incoming};
 use hyper::service::Service;
 use tower_service::Service as _;
 
+use super::cors::Cors;
 use super::error::ApiError;
 use super::{models, paths, routes};
 use crate::node::Node;
 use crate::pipeline::Pipeline;
 use crate::protocols::Protocol;
-use crate::server::Body;
+use crate::server::{BadHead, Body};
 use crate::telemetry::HttpAnswer;
 
 /// Serves everything that a node serves over HTTP.
@@ -33,23 +34,29 @@ struct Parts {
     node: Arc<Node>,
     pipeline: Pipeline,
     router: Router,
+    cors: Cors,
 }
 
 impl Gateway {
     /// `router` serves `/health`, `/ready`, `/metrics` and `/api/*`.
     #[must_use]
     pub fn new(node: Arc<Node>, router: Router) -> Self {
+        let client = &node.config.client;
         Self(Arc::new(Parts {
+            cors: Cors::new(&client.allowed_origins, &client.allowed_headers),
             pipeline: Pipeline::new(Arc::clone(&node)),
             node,
             router,
         }))
     }
 
-    async fn route(self, request: Request<Incoming>) -> Response<Body> {
+    async fn route(&self, request: Request<Incoming>) -> Response<Body> {
         let parts = &*self.0;
+        if let Some(bad) = request.extensions().get::<BadHead>() {
+            return closing(bad.status, bad.message);
+        }
         if request.headers().get_all(HOST).iter().nth(1).is_some() {
-            return two_hosts();
+            return closing(StatusCode::BAD_REQUEST, "the request has two Host headers");
         }
         let path = request.uri().path();
         if let Some(route) = routes::find(path) {
@@ -68,13 +75,19 @@ impl Gateway {
         }
         match (path, request.method()) {
             (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
-                models::list(&parts.node.live().catalog, request.uri().query())
+                match parts.pipeline.caller(request.headers()) {
+                    Ok(_) => models::list(&parts.node.live().catalog, request.uri().query()),
+                    Err(refusal) => refusal.into_response_in(routes::dialect(path)),
+                }
             }
             (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, _) => {
                 wrong_method("GET", Protocol::Chat)
             }
             _ if models::is_googles(path) => match *request.method() {
-                Method::GET => models::googles(&parts.node.live().catalog, path),
+                Method::GET => match parts.pipeline.caller(request.headers()) {
+                    Ok(_) => models::googles(&parts.node.live().catalog, path),
+                    Err(refusal) => refusal.into_response_in(Protocol::Generate),
+                },
                 _ => wrong_method("GET", Protocol::Generate),
             },
             ("/", &Method::GET | &Method::HEAD) => root(),
@@ -156,10 +169,9 @@ fn root() -> Response<Body> {
     response
 }
 
-/// Proxies would disagree about where it goes: nothing behind it on the connection is believed either.
-fn two_hosts() -> Response<Body> {
-    let refusal = ApiError::caller(StatusCode::BAD_REQUEST, "the request has two Host headers");
-    let mut response = refusal.into_response();
+/// Proxies would disagree about such a request: nothing behind it on the connection is believed either.
+fn closing(status: StatusCode, message: &str) -> Response<Body> {
+    let mut response = ApiError::caller(status, message).into_response();
     response
         .headers_mut()
         .insert(CONNECTION, HeaderValue::from_static("close"));
@@ -184,7 +196,14 @@ impl Service<Request<Incoming>> for Gateway {
         let asked = Asked::of(&request);
         Box::pin(async move {
             let node = Arc::clone(&gateway.0.node);
+            let cors = Arc::clone(&gateway.0);
+            let cors = &cors.cors;
+            if let Some(answer) = cors.preflight(&request) {
+                return Ok(answer);
+            }
+            let page = cors.page(&request);
             let mut response = gateway.route(request).await;
+            page.mark(&mut response);
             asked.count(&node, &mut response);
             Ok(response)
         })

@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod auth;
+mod cors;
 pub mod error;
 pub mod gateway;
 pub mod health;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Gateway, router};
 use crate::config::{Config, Secret};
 use crate::node::{Node, Overrides, Place, Running};
-use crate::server::{Limits, Server};
+use crate::server::{Limits, Server, tls};
 use crate::telemetry::{LogFormat, start_log};
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -132,8 +132,11 @@ impl ServeArgs {
 
 async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
-    let server = Server::bind(place.http, Limits::default()).await?;
-    warn_of_risks(&place);
+    let mut server = Server::bind(place.http, Limits::default()).await?;
+    if let Some(files) = &config.server_tls {
+        server = server.with_tls(tls::acceptor(&files.cert_file, &files.key_file)?);
+    }
+    warn_of_risks(&place, config.client.needs_virtual_key);
     let running = crate::node::start(config, place, &data_dir).await?;
     let node = Arc::clone(&running.node);
     let address = server.local_addr();
@@ -174,17 +177,17 @@ async fn end(
     }
 }
 
-fn warn_of_risks(place: &Place) {
+fn warn_of_risks(place: &Place, needs_virtual_key: bool) {
     if (place.time_scale - 1.0).abs() > f64::EPSILON {
         tracing::warn!(
             time_scale = place.time_scale,
             "waits pass faster than real time: for demos and tests only"
         );
     }
-    if !place.http.ip().is_loopback() {
+    if !place.http.ip().is_loopback() && !needs_virtual_key {
         tracing::warn!(
             address = %place.http,
-            "anybody who reaches this address may use the providers' keys: guard the network"
+            "anybody who reaches this address may use the providers' keys: set client.enforce_auth_on_inference, or guard the network"
         );
     }
 }

@@ -15,6 +15,7 @@ use super::defaults;
 use super::file::Config;
 use super::key::{self, EmptyList, KeyConfig, Written};
 use super::provider::{self, ProviderConfig};
+use super::proxy::Proxy;
 use super::reader::{Env, Finding, Reader};
 use super::secret::Secret;
 use super::sections::ClientRules;
@@ -136,6 +137,14 @@ pub struct Network {
     pub extra_headers: Vec<(http::HeaderName, http::HeaderValue)>,
     /// `allow_private_network`.
     pub allow_private_network: bool,
+    /// `enforce_http2`: nothing else is spoken, without TLS neither.
+    pub http2: bool,
+    /// `insecure_skip_verify`: every certificate is believed.
+    pub skip_verify: bool,
+    /// `ca_cert_pem`: certificates that are believed beside the public ones.
+    pub ca_pem: Option<Arc<str>>,
+    /// `proxy_config` of the provider.
+    pub proxy: Option<Arc<Proxy>>,
 }
 
 impl Default for Network {

@@ -47,5 +47,9 @@ pub const fn network() -> Network {
         max_connections: 5_000,
         extra_headers: Vec::new(),
         allow_private_network: false,
+        http2: false,
+        skip_verify: false,
+        ca_pem: None,
+        proxy: None,
     }
 }

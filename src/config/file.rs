@@ -12,11 +12,12 @@ use serde_json::Value;
 
 use super::adaptive::SettingsPatch;
 use super::failure_rules;
+use super::governance::{self, VirtualKeys};
 use super::key::EmptyList;
 use super::provider::{self, ProviderConfig};
 use super::reader::{Finding, Object, Reader};
 use super::secret::Secret;
-use super::sections::{self, AdminAuth, ClientConfig, ClusterConfig};
+use super::sections::{self, AdminAuth, ClientConfig, ClusterConfig, ServerTls};
 
 /// What the file says, with defaults filled in and references resolved.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,10 @@ pub struct Config {
     pub classifier: Arc<Classifier>,
     /// `load_balancer_config.enabled`: without it nothing is held and weights are static.
     pub adaptive: Adaptive,
+    /// `server.tls`; none where clients speak plain HTTP.
+    pub server_tls: Option<ServerTls>,
+    /// `governance.virtual_keys`: the credentials of callers.
+    pub virtual_keys: VirtualKeys,
     /// `auth_config`; none where the admin API has no login.
     pub admin: Option<AdminAuth>,
     /// Encrypts documents at rest; else a key file in the data folder does.
@@ -164,14 +169,19 @@ fn read(root: &Object<'_, '_>, reader: &Reader<'_>) -> Config {
         extended_signals: client.rules.extended_failure_signals,
         moderation_holds: client.rules.moderation_403_holds,
     };
+    let cluster = root
+        .object("cluster_config")
+        .map_or_else(ClusterConfig::default, sections::cluster);
+    let adaptive = adaptive(root);
+    let (admin, virtual_keys) = of_governance(root);
     let config = Config {
-        cluster: root
-            .object("cluster_config")
-            .map_or_else(ClusterConfig::default, sections::cluster),
+        cluster,
         client,
         classifier: Arc::new(classifier),
-        adaptive: adaptive(root),
-        admin: admin(root),
+        adaptive,
+        server_tls: root.object("server").and_then(|s| sections::server(&s)),
+        virtual_keys,
+        admin,
         encryption_key: root.secret("encryption_key"),
         file_wins,
         providers,
@@ -185,7 +195,6 @@ fn read(root: &Object<'_, '_>, reader: &Reader<'_>) -> Config {
 
 /// Blocks of Bifrost's that this version loads and ignores.
 const NOT_ACTED_ON: &[&str] = &[
-    "server",
     "framework",
     "alerting",
     "webhooks",
@@ -235,16 +244,18 @@ fn adaptive(root: &Object<'_, '_>) -> Adaptive {
     adaptive
 }
 
-fn admin(root: &Object<'_, '_>) -> Option<AdminAuth> {
+/// The login may stand inside `governance` or beside it.
+fn of_governance(root: &Object<'_, '_>) -> (Option<AdminAuth>, VirtualKeys) {
     let governance = root.object("governance");
     let inner = governance.as_ref().and_then(|g| g.object("auth_config"));
+    let mut keys = VirtualKeys::default();
     if let Some(governance) = governance {
+        keys = governance::virtual_keys(&governance);
         governance.without_effect(&[
             "budgets",
             "rate_limits",
             "customers",
             "teams",
-            "virtual_keys",
             "routing_rules",
             "model_configs",
             "providers",
@@ -259,7 +270,7 @@ fn admin(root: &Object<'_, '_>) -> Option<AdminAuth> {
     if inner.is_some() && outer.is_some() {
         root.error("auth_config", "stands in governance too: keep one of them");
     }
-    sections::auth(inner.or(outer)?)
+    (inner.or(outer).and_then(sections::auth), keys)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ fn what_is_not_acted_on_warns_and_loads() {
             "anthropic": {"keys": []},
         },
         "load_balancer_config": {"error_weight": 0.9},
-        "governance": {"virtual_keys": [{}], "auth_config": {"is_enabled": false, "admin_username": "x", "admin_password": "env.NOT_SET"}},
+        "governance": {"teams": [{}], "auth_config": {"is_enabled": false, "admin_username": "x", "admin_password": "env.NOT_SET"}},
         "cluster_config": {"discovery": {"enabled": true, "type": "consul"}},
     });
     insta::assert_snapshot!(warnings(&config));

@@ -9,9 +9,11 @@ pub mod catalog;
 pub mod defaults;
 pub(crate) mod failure_rules;
 pub mod file;
+pub mod governance;
 pub(crate) mod key;
 pub(crate) mod network;
 pub(crate) mod provider;
+pub mod proxy;
 pub mod reader;
 pub mod secret;
 pub mod sections;
@@ -22,4 +24,6 @@ pub use catalog::{Catalog, Key, Network, Provider, settings};
 pub use file::{Config, ConfigErrors, Loaded};
 pub use reader::Finding;
 pub use secret::Secret;
-pub use sections::{AdminAuth, AdminUser, ApiKey, ClientConfig, ClientRules, ClusterConfig};
+pub use sections::{
+    AdminAuth, AdminUser, ApiKey, ClientConfig, ClientRules, ClusterConfig, ServerTls,
+};

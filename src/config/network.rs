@@ -8,6 +8,7 @@ use http::{HeaderName, HeaderValue, Uri};
 
 use super::catalog::Network;
 use super::defaults;
+use super::proxy;
 use super::reader::Object;
 
 /// What `network_config` says; defaults where it says nothing.
@@ -59,17 +60,27 @@ pub(crate) fn read(block: Object<'_, '_>) -> NetworkConfig {
             .unwrap_or(default.max_connections),
         extra_headers: extra_headers(&block),
         allow_private_network,
+        http2: block.bool("enforce_http2").unwrap_or(false),
+        skip_verify: block.bool("insecure_skip_verify").unwrap_or(false),
+        ca_pem: proxy::certificates(&block),
+        proxy: None,
     };
+    if network.skip_verify && network.ca_pem.is_some() {
+        block.error(
+            "insecure_skip_verify",
+            "believes every certificate, so ca_cert_pem has no meaning beside it: keep one of them",
+        );
+    } else if network.skip_verify {
+        block.warn(
+            "insecure_skip_verify",
+            "believes every certificate: whoever is between can read the keys",
+        );
+    }
     let base_url = block
         .text("base_url")
         .and_then(|text| base_url(&block, "base_url", text, allow_private_network));
     let retry = retry(&block);
-    block.without_effect(&[
-        "enforce_http2",
-        "insecure_skip_verify",
-        "ca_cert_pem",
-        "beta_header_overrides",
-    ]);
+    block.without_effect(&["beta_header_overrides"]);
     block.finish();
     NetworkConfig {
         base_url,

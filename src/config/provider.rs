@@ -8,6 +8,7 @@ use super::builtin::{self, Builtin};
 use super::defaults;
 use super::key::{self, EmptyList, KeyConfig, Written};
 use super::network::{self, NetworkConfig};
+use super::proxy;
 use super::reader::{Object, Reader};
 use crate::protocols::Protocol;
 use crate::providers::Kind;
@@ -50,9 +51,10 @@ pub(crate) fn read(
             format!("{name:?} is no built-in provider: add custom_provider_config with base_provider_type"),
         );
     }
-    let network = block
+    let mut network = block
         .object("network_config")
         .map_or_else(NetworkConfig::default, network::read);
+    network.network.proxy = block.object("proxy_config").and_then(|b| proxy::read(&b));
     let keys = keys(&block, name, base, empty);
     let keyless = custom.as_ref().is_some_and(|custom| custom.keyless);
     if keyless && !keys.is_empty() {
@@ -95,7 +97,6 @@ pub(crate) fn read(
     ]);
     block.without_effect(&[
         "concurrency_and_buffer_size",
-        "proxy_config",
         "send_back_raw_request",
         "send_back_raw_response",
         "store_raw_request_response",

@@ -1,6 +1,7 @@
 //! The blocks of config.json other than providers: cluster, client, admin login, adaptive settings.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use super::defaults;
 use super::reader::Object;
@@ -59,6 +60,10 @@ pub struct ClientConfig {
     pub log_retention_days: u32,
     /// Origins that browsers may call from, beside loopback.
     pub allowed_origins: Vec<String>,
+    /// Headers that pages there may send, beside those that clients commonly do.
+    pub allowed_headers: Vec<String>,
+    /// `enforce_auth_on_inference`: inference needs a virtual key.
+    pub needs_virtual_key: bool,
 }
 
 /// What the gateway lets its callers do.
@@ -101,8 +106,39 @@ impl Default for ClientConfig {
             enable_logging: true,
             log_retention_days: defaults::LOG_RETENTION_DAYS,
             allowed_origins: Vec::new(),
+            allowed_headers: Vec::new(),
+            needs_virtual_key: false,
         }
     }
+}
+
+/// `server.tls`: what the node shows to clients that speak TLS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerTls {
+    /// Certificates, the node's own first, in PEM form.
+    pub cert_file: PathBuf,
+    /// Its key, in PEM form.
+    pub key_file: PathBuf,
+}
+
+/// Reads `server`.
+pub(crate) fn server(block: &Object<'_, '_>) -> Option<ServerTls> {
+    let tls = block.object("tls");
+    block.warn_unknown();
+    let tls = tls?;
+    let file = |field: &'static str| {
+        let path = tls.text(field).filter(|path| !path.is_empty());
+        if path.is_none() {
+            tls.error(field, "is missing: the path of a PEM file");
+        }
+        path.map(PathBuf::from)
+    };
+    let (cert_file, key_file) = (file("cert_file"), file("key_file"));
+    tls.finish();
+    Some(ServerTls {
+        cert_file: cert_file?,
+        key_file: key_file?,
+    })
 }
 
 /// Who may use the admin API, where that is restricted at all.
@@ -291,16 +327,14 @@ pub(crate) fn client(block: Object<'_, '_>) -> ClientConfig {
             .small("log_retention_days", 1..=36_500)
             .unwrap_or(default.log_retention_days),
         allowed_origins: block.texts("allowed_origins").unwrap_or_default(),
+        allowed_headers: block.texts("allowed_headers").unwrap_or_default(),
+        needs_virtual_key: needs_virtual_key(&block),
     };
     block.without_effect(&[
         "drop_excess_requests",
         "prometheus_labels",
-        "allowed_headers",
         "disable_content_logging",
         "logging_headers",
-        "enforce_auth_on_inference",
-        "enforce_governance_header",
-        "enforce_scim_auth",
         "dual_credential_conflict_behavior",
         "whitelisted_routes",
         "header_filter_config",
@@ -319,6 +353,14 @@ pub(crate) fn client(block: Object<'_, '_>) -> ClientConfig {
     ]);
     block.finish();
     config
+}
+
+/// The newest of its three names counts.
+fn needs_virtual_key(block: &Object<'_, '_>) -> bool {
+    let new = block.bool("enforce_auth_on_inference");
+    let old = block.bool("enforce_governance_header");
+    let older = block.bool("enforce_scim_auth");
+    new.or(old).or(older).unwrap_or(false)
 }
 
 fn rules(block: &Object<'_, '_>) -> ClientRules {

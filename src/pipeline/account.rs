@@ -103,6 +103,8 @@ pub(super) fn refused(node: &Node, id: &str, arrived: (Instant, WallMs), refusal
             .request_type
             .is_some_and(|kind| kind.ends_with("_stream")),
         token_usage: None,
+        virtual_key_id: None,
+        virtual_key_name: None,
         selected_key_id: None,
         selected_key_name: None,
         number_of_retries: 0,
@@ -160,6 +162,8 @@ fn record(course: &mut Course, closing: &Closing) -> RequestLog {
         status_code: closing.status,
         is_stream: course.inbound.body.stream,
         token_usage: course.usage,
+        virtual_key_id: course.caller.as_ref().map(|key| key.id.clone()),
+        virtual_key_name: course.caller.as_ref().map(|key| key.name.clone()),
         selected_key_id: served_by.map(|k| k.id.clone()),
         selected_key_name: served_by.map(|k| k.name.clone()),
         number_of_retries: retries(course),

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
@@ -12,10 +12,12 @@ use hyper::body::{Body as HttpBody, Incoming};
 use holdline_core::ids::{KeyId, ModelId, ProviderId};
 use holdline_core::routing::{ModelRule, Pin, RequestFacts, Target};
 
+use super::caller::bearer;
 use super::edit::{EditError, JsonBody};
 use super::session::Session;
 use crate::api::error::ApiError;
 use crate::api::routes::Route;
+use crate::config::governance::is_virtual;
 use crate::config::{Catalog, Key, Secret, builtin};
 use crate::protocols::{Malformed, talk};
 use crate::providers::CLIENT_HEADERS;
@@ -346,19 +348,11 @@ fn direct_key(
         return Ok(None);
     }
     let text = |name: HeaderName| headers.get(name).and_then(|v| v.to_str().ok());
-    let bearer = text(AUTHORIZATION).and_then(|v| {
-        let (scheme, key) = v.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| key.trim())
-    });
     let candidates = [
-        bearer,
+        bearer(headers),
         text(HeaderName::from_static("x-api-key")),
         text(HeaderName::from_static("x-goog-api-key")),
     ];
-    let is_virtual = |key: &str| {
-        key.get(..6)
-            .is_some_and(|p| p.eq_ignore_ascii_case("sk-bf-"))
-    };
     let key = candidates
         .into_iter()
         .flatten()

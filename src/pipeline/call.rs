@@ -254,20 +254,24 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The provider's headers that a client may see: no transfer, no cookies, nothing with a credential.
+/// The provider's headers that a client may see: no transfer, no cookies, nothing that steers a browser,
+/// nothing with a credential.
 pub(super) fn answer_headers(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
-    const DROPPED: [&str; 22] = [
+    const DROPPED: [&str; 25] = [
         "alt-svc",
         "api-key",
         "authorization",
+        "clear-site-data",
         "connection",
         "content-encoding",
         "content-length",
         "content-type",
         "date",
         "keep-alive",
+        "location",
         "proxy-authenticate",
         "proxy-connection",
+        "refresh",
         "retry-after",
         "server",
         "set-cookie",
@@ -284,9 +288,11 @@ pub(super) fn answer_headers(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
         let repeats = |s: &str| memmem::find(value.as_bytes(), s.as_bytes()).is_some();
         !judge.sent().any(repeats)
     };
+    // Which pages may read the answer is the gateway's affair.
+    let is_dropped = |name: &str| DROPPED.contains(&name) || name.starts_with("access-control-");
     let passing = headers
         .iter()
-        .filter(|(name, value)| !DROPPED.contains(&name.as_str()) && is_clean(value));
+        .filter(|(name, value)| !is_dropped(name.as_str()) && is_clean(value));
     let mut passed = HeaderMap::with_capacity(headers.len());
     for (name, value) in passing {
         passed.append(name.clone(), value.clone());

@@ -21,6 +21,7 @@ use super::account::{self, Closing};
 use super::admit::Inbound;
 use super::failed::{Failed, limits_in};
 use crate::api::error::{ErrorExtra, RoutingInfo, error_type};
+use crate::config::governance::VirtualKey;
 use crate::config::{Key, Provider};
 use crate::node::{Live, Node};
 use crate::protocols::talk::Usage;
@@ -42,6 +43,8 @@ pub(super) struct Course {
     pub(super) usage: Option<Usage>,
     /// Of the request, what the provider's protocol could not say.
     pub(super) dropped: Vec<String>,
+    /// Who asks, where it said so.
+    pub(super) caller: Option<Arc<VirtualKey>>,
     /// In calls and waits that are over.
     away: Duration,
     /// Counts it as a request under way.
@@ -96,6 +99,7 @@ impl Course {
             flight: None,
             usage: None,
             dropped: Vec::new(),
+            caller: None,
             away: Duration::ZERO,
             _active: active,
             ended: false,

@@ -6,6 +6,7 @@
 mod account;
 mod admit;
 mod call;
+pub(crate) mod caller;
 mod convert;
 mod course;
 mod decode;
@@ -49,6 +50,7 @@ use upstream::Upstream;
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
 use crate::config::Catalog;
 use crate::api::routes::{Route, Stored};
+use crate::config::governance::VirtualKey;
 use crate::node::Node;
 use crate::protocols::Protocol;
 use crate::server::Body;
@@ -119,6 +121,7 @@ impl Pipeline {
         id: &str,
         arrived: (Instant, WallMs),
     ) -> Result<Course, ApiError> {
+        let caller = self.caller(headers)?;
         let live = Arc::clone(&self.node.live());
         let mut inbound = Inbound::read(route, headers, body, &live.catalog, arrived.0).await?;
         let now = self.node.clock.now();
@@ -143,7 +146,20 @@ impl Pipeline {
         };
         let walk = Walk::new(plan, limits);
         let node = Arc::clone(&self.node);
-        Ok(Course::new(node, inbound, id.to_owned(), arrived, walk))
+        let mut course = Course::new(node, inbound, id.to_owned(), arrived, walk);
+        course.caller = caller;
+        Ok(course)
+    }
+
+    /// Who asks; an error where nobody may who shows what the headers show.
+    pub(crate) fn caller(&self, headers: &HeaderMap) -> Result<Option<Arc<VirtualKey>>, ApiError> {
+        let config = &self.node.config;
+        caller::identify(
+            headers,
+            &config.virtual_keys,
+            config.client.needs_virtual_key,
+            self.node.clock.wall(),
+        )
     }
 
     /// Walks a request to its end.

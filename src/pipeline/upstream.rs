@@ -5,6 +5,7 @@
 //! dialled: a name is judged after it was resolved.
 
 mod guard;
+mod trust;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -20,6 +21,7 @@ use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 
 use crate::config::Network;
+use crate::config::proxy::Proxy;
 
 pub(super) use guard::Forbidden;
 use guard::{GuardedConnector, GuardedResolver};
@@ -38,34 +40,45 @@ const MAX_POOLS: usize = 64;
 /// All pools of a node.
 #[derive(Debug)]
 pub(super) struct Upstream {
+    /// Of providers that say nothing of their own.
     tls: rustls::ClientConfig,
     pools: ArcSwap<Vec<(PoolKey, Pool)>>,
     local: OnceLock<Local>,
 }
 
 /// What providers must agree on to share a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct PoolKey {
     connect_timeout: Duration,
     keep_alive: Duration,
     max_idle: usize,
     allow_private_network: bool,
+    http2: bool,
+    skip_verify: bool,
+    ca_pem: Option<Arc<str>>,
+    proxy: Option<Arc<Proxy>>,
+}
+
+impl PoolKey {
+    fn of(network: &Network) -> Self {
+        Self {
+            connect_timeout: network.connect_timeout,
+            keep_alive: network.keep_alive,
+            max_idle: network.max_connections.min(MAX_IDLE),
+            allow_private_network: network.allow_private_network,
+            http2: network.http2,
+            skip_verify: network.skip_verify,
+            ca_pem: network.ca_pem.clone(),
+            proxy: network.proxy.clone(),
+        }
+    }
 }
 
 impl Upstream {
     /// No connections yet.
     pub(super) fn new() -> Self {
-        let roots = rustls::RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        };
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let tls = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("ring speaks TLS 1.2 and 1.3")
-            .with_root_certificates(roots)
-            .with_no_client_auth();
         Self {
-            tls,
+            tls: trust::client(&[], false),
             pools: ArcSwap::default(),
             local: OnceLock::new(),
         }
@@ -97,12 +110,7 @@ impl Upstream {
     }
 
     fn pool(&self, network: &Network) -> Pool {
-        let key = PoolKey {
-            connect_timeout: network.connect_timeout,
-            keep_alive: network.keep_alive,
-            max_idle: network.max_connections.min(MAX_IDLE),
-            allow_private_network: network.allow_private_network,
-        };
+        let key = PoolKey::of(network);
         let find = |pools: &[(PoolKey, Pool)]| {
             let found = pools.iter().find(|(k, _)| *k == key);
             found.map(|(_, pool)| pool.clone())
@@ -110,27 +118,39 @@ impl Upstream {
         if let Some(pool) = find(&self.pools.load()) {
             return pool;
         }
-        let made = self.connect_with(key);
+        let made = self.connect_with(&key);
         self.pools.rcu(|pools| {
             let mut pools = Vec::clone(pools);
             if find(&pools).is_none() {
                 if pools.len() == MAX_POOLS {
                     pools.remove(0);
                 }
-                pools.push((key, made.clone()));
+                pools.push((key.clone(), made.clone()));
             }
             pools
         });
         find(&self.pools.load()).unwrap_or(made)
     }
 
-    fn connect_with(&self, key: PoolKey) -> Pool {
-        let connector = HttpsConnectorBuilder::new()
-            .with_tls_config(self.tls.clone())
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector(key.connect_timeout, key.allow_private_network));
+    fn connect_with(&self, key: &PoolKey) -> Pool {
+        let of_proxy = key.proxy.as_ref().and_then(|proxy| proxy.ca_pem.as_deref());
+        let own: Vec<&str> = key.ca_pem.as_deref().into_iter().chain(of_proxy).collect();
+        let tls = if own.is_empty() && !key.skip_verify {
+            self.tls.clone()
+        } else {
+            trust::client(&own, key.skip_verify)
+        };
+        let builder = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http();
+        let connector = connector(key);
+        let connector = if key.http2 {
+            builder.enable_http2().wrap_connector(connector)
+        } else {
+            builder.enable_http1().wrap_connector(connector)
+        };
         Client::builder(TokioExecutor::new())
+            .http2_only(key.http2)
             .pool_idle_timeout(key.keep_alive)
             .pool_max_idle_per_host(key.max_idle)
             .pool_timer(TokioTimer::new())
@@ -138,14 +158,16 @@ impl Upstream {
     }
 }
 
-fn connector(connect_timeout: Duration, allow_private_network: bool) -> GuardedConnector {
-    let resolver = GuardedResolver::new(allow_private_network);
+fn connector(key: &PoolKey) -> GuardedConnector {
+    // A proxy is where its operator put it, which is mostly near.
+    let dials_private = key.allow_private_network || key.proxy.is_some();
+    let resolver = GuardedResolver::new(dials_private);
     let mut http = HttpConnector::new_with_resolver(resolver);
     http.enforce_http(false);
     http.set_nodelay(true);
-    http.set_connect_timeout(Some(connect_timeout));
+    http.set_connect_timeout(Some(key.connect_timeout));
     http.set_keepalive(Some(Duration::from_secs(30)));
-    GuardedConnector::new(http, allow_private_network)
+    GuardedConnector::new(http, key.allow_private_network, key.proxy.clone())
 }
 
 #[cfg(test)]
@@ -157,7 +179,11 @@ mod tests {
     use super::*;
 
     async fn dial(target: &str, allow_private: bool) -> Result<bool, String> {
-        let mut connector = connector(Duration::from_millis(300), allow_private);
+        let mut connector = connector(&PoolKey::of(&Network {
+            connect_timeout: Duration::from_millis(300),
+            allow_private_network: allow_private,
+            ..Network::default()
+        }));
         let uri: Uri = target.parse().unwrap();
         match connector.call(uri).await {
             Ok(stream) => Ok(stream.inner().nodelay().unwrap()),

@@ -1,6 +1,8 @@
-//! One accepted connection: HTTP/1.1, or HTTP/2 from clients that start with its preface.
+//! One accepted connection: TLS where that is wanted, then HTTP/1.1, or HTTP/2 from clients that agreed on
+//! it in the TLS handshake or start with its preface.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 
 use http::{Request, Response};
@@ -8,14 +10,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::linger::Lingering;
 use super::peer::WithPeer;
-use super::{Body, Limits};
+use super::strict::{HeadLimits, Refusal, Strict, WithRefusal};
+use super::{Body, Limits, tls};
 
 /// How HTTP/2 connections begin; no HTTP/1 method does.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
@@ -23,6 +28,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0";
 /// Serves the connection to its end; after `shutdown` to the end of the request in flight.
 pub(super) async fn serve<S>(
     stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
     service: S,
     limits: Limits,
     shutdown: CancellationToken,
@@ -31,50 +37,100 @@ pub(super) async fn serve<S>(
     S: Clone + Send + 'static,
     S::Future: Send + 'static,
 {
-    let mut first = [0; PREFACE.len()];
-    let peeked = tokio::select! {
-        () = shutdown.cancelled() => return,
-        peeked = timeout(limits.head_timeout, stream.peek(&mut first)) => peeked,
-    };
-    let Ok(Ok(1..)) = peeked else {
-        return;
-    };
     let Ok(peer) = stream.peer_addr() else {
         return;
     };
-    let service = WithPeer::new(service, peer);
-    let served = if first == PREFACE {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        builder
-            .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(limits.max_head_bytes).unwrap_or(u32::MAX))
-            .keep_alive_interval(limits.head_timeout);
-        let io = TokioIo::new(stream);
-        let mut connection = pin!(builder.serve_connection(io, service));
-        tokio::select! {
-            served = connection.as_mut() => served,
-            () = shutdown.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
+    let served = if let Some(acceptor) = acceptor {
+        let shaken = tokio::select! {
+            () = shutdown.cancelled() => return,
+            shaken = timeout(limits.head_timeout, acceptor.accept(stream)) => shaken,
+        };
+        let stream = match shaken {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => return debug!(%error, "no TLS connection came about"),
+            Err(_) => return,
+        };
+        if stream.get_ref().1.alpn_protocol() == Some(tls::H2) {
+            http2(stream, service, peer, limits, shutdown).await
+        } else {
+            http1(stream, service, peer, limits, shutdown).await
         }
     } else {
-        let mut builder = http1::Builder::new();
-        builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head_timeout)
-            .max_header_size(limits.max_head_bytes);
-        let io = TokioIo::new(Lingering::new(stream));
-        let mut connection = pin!(builder.serve_connection(io, service));
-        tokio::select! {
-            served = connection.as_mut() => served,
-            () = shutdown.cancelled() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
+        let mut first = [0; PREFACE.len()];
+        let peeked = tokio::select! {
+            () = shutdown.cancelled() => return,
+            peeked = timeout(limits.head_timeout, stream.peek(&mut first)) => peeked,
+        };
+        let Ok(Ok(1..)) = peeked else {
+            return;
+        };
+        if first == PREFACE {
+            http2(stream, service, peer, limits, shutdown).await
+        } else {
+            http1(stream, service, peer, limits, shutdown).await
         }
     };
     if let Err(error) = served {
         debug!(%error, "a connection ended early");
+    }
+}
+
+async fn http1<S>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    service: S,
+    peer: SocketAddr,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> hyper::Result<()>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+{
+    let refusal = Refusal::default();
+    let head = HeadLimits {
+        bytes: limits.max_head_bytes,
+        time: limits.head_timeout,
+    };
+    let strict = Strict::new(Lingering::new(stream), head, Refusal::clone(&refusal));
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.idle_timeout)
+        .max_header_size(limits.max_head_bytes);
+    let service = WithRefusal::new(WithPeer::new(service, peer), refusal);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(strict), service));
+    tokio::select! {
+        served = connection.as_mut() => served,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    }
+}
+
+async fn http2<S>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    service: S,
+    peer: SocketAddr,
+    limits: Limits,
+    shutdown: CancellationToken,
+) -> hyper::Result<()>
+where
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
+    S: Clone + Send + 'static,
+    S::Future: Send + 'static,
+{
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_header_list_size(u32::try_from(limits.max_head_bytes).unwrap_or(u32::MAX))
+        .keep_alive_interval(limits.head_timeout);
+    let service = WithPeer::new(service, peer);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        served = connection.as_mut() => served,
+        () = shutdown.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
     }
 }

@@ -10,7 +10,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 /// How long a client has to read the last answer.
@@ -18,13 +17,13 @@ const LINGER: Duration = Duration::from_secs(1);
 
 /// An accepted socket.
 #[derive(Debug)]
-pub(super) struct Lingering {
-    stream: TcpStream,
+pub(super) struct Lingering<S> {
+    stream: S,
     closing: Option<Pin<Box<Sleep>>>,
 }
 
-impl Lingering {
-    pub(super) const fn new(stream: TcpStream) -> Self {
+impl<S> Lingering<S> {
+    pub(super) const fn new(stream: S) -> Self {
         Self {
             stream,
             closing: None,
@@ -32,7 +31,7 @@ impl Lingering {
     }
 }
 
-impl AsyncRead for Lingering {
+impl<S: AsyncRead + Unpin> AsyncRead for Lingering<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -42,7 +41,7 @@ impl AsyncRead for Lingering {
     }
 }
 
-impl AsyncWrite for Lingering {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -1,13 +1,16 @@
 //! The accept loop: connections in, one HTTP service call per request, a drain at the end.
 //!
-//! Promises: `TCP_NODELAY` on every accepted socket; a head that idles or drips is closed after
-//! [`Limits::head_timeout`]; heads over [`Limits::max_head_bytes`] get 431; no more than
+//! Promises: `TCP_NODELAY` on every accepted socket; a head that idles or drips is refused after
+//! [`Limits::head_timeout`]; requests that can be read in two ways are refused ([`BadHead`]); heads over [`Limits::max_head_bytes`] get 431; no more than
 //! [`Limits::max_connections`] at once, later ones wait in the kernel's queue. It knows no routes.
 
 mod body;
 mod connection;
+mod head;
 mod linger;
 mod peer;
+mod strict;
+pub mod tls;
 
 use std::convert::Infallible;
 use std::io;
@@ -21,10 +24,12 @@ use hyper::service::Service;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 pub use body::{Body, BodyError};
+pub use head::BadHead;
 pub use peer::Peer;
 
 /// What a listener allows.
@@ -32,8 +37,10 @@ pub use peer::Peer;
 pub struct Limits {
     /// Connections at once.
     pub max_connections: usize,
-    /// From the first wait for a head to its last byte.
+    /// From a connection's begin, or a later request's first byte, to the end of that request's head.
     pub head_timeout: Duration,
+    /// How long a connection is kept that waits for another request.
+    pub idle_timeout: Duration,
     /// Bytes of a request's line and headers.
     pub max_head_bytes: usize,
     /// How long requests in flight may go on after the shutdown signal.
@@ -45,6 +52,9 @@ impl Default for Limits {
         Self {
             max_connections: 10_000,
             head_timeout: Duration::from_secs(15),
+            // Longer than the pools of common clients and balancers keep theirs: who closes first while
+            // the other sends costs a request.
+            idle_timeout: Duration::from_secs(120),
             max_head_bytes: 64 << 10,
             drain: Duration::from_secs(30),
         }
@@ -63,11 +73,11 @@ pub struct BindError {
 }
 
 /// A bound listener.
-#[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     limits: Limits,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Server {
@@ -83,7 +93,15 @@ impl Server {
             listener,
             address,
             limits,
+            tls: None,
         })
+    }
+
+    /// The same for clients that speak TLS, and only for them: see [`tls::acceptor`].
+    #[must_use]
+    pub fn with_tls(mut self, acceptor: TlsAcceptor) -> Self {
+        self.tls = Some(acceptor);
+        self
     }
 
     /// Where it listens.
@@ -101,7 +119,10 @@ impl Server {
         S::Future: Send + 'static,
     {
         let Self {
-            listener, limits, ..
+            listener,
+            limits,
+            tls,
+            ..
         } = self;
         let free = Arc::new(Semaphore::new(limits.max_connections));
         let mut open = JoinSet::new();
@@ -116,14 +137,24 @@ impl Server {
                 accepted = accept(&listener) => accepted,
             };
             let (service, shutdown) = (service.clone(), shutdown.clone());
+            let tls = tls.clone();
             open.spawn(async move {
-                connection::serve(stream, service, limits, shutdown).await;
+                connection::serve(stream, tls, service, limits, shutdown).await;
                 drop(permit);
             });
             while open.try_join_next().is_some() {}
         }
         drop(listener);
         drain(open, limits.drain).await
+    }
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Server")
+            .field("address", &self.address)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
     }
 }
 

@@ -26,7 +26,11 @@ async fn start(limits: Limits) -> (SocketAddr, CancellationToken, oneshot::Recei
             if request.uri().path() == "/never" {
                 std::future::pending::<()>().await;
             }
-            Ok::<_, Infallible>(Response::new(Body::from("hello")))
+            let mut response = Response::new(Body::from("hello"));
+            if let Some(bad) = request.extensions().get::<BadHead>() {
+                *response.status_mut() = bad.status;
+            }
+            Ok::<_, Infallible>(response)
         });
         let _ = tell.send(server.serve(service, token).await);
     });
@@ -111,6 +115,12 @@ async fn smuggled_requests_are_not_served() {
         "transfer-encoding: chunked, identity\r\n",
         "content-length : 3\r\n",
         ": x\r\n",
+        "content-length: 3\r\ntransfer-encoding: chunked\r\n",
+        "transfer-encoding: chunked\r\ncontent-length: 3\r\n",
+        "host: y\r\n",
+        "x: 1\n",
+        "x: 1\r\n folded\r\n",
+        "content-length: 3\r\ncontent-length: 3\r\n",
     ] {
         let bad = format!("POST / HTTP/1.1\r\nhost: x\r\n{lines}\r\nabc");
         let answer = send(address, &[bad.as_bytes(), GET].concat()).await;
@@ -136,6 +146,60 @@ async fn heads_that_never_end_are_closed() {
             "{started:?} was closed at once"
         );
     }
+}
+
+#[tokio::test]
+async fn a_connection_between_two_requests_may_idle_longer_than_a_head_may() {
+    let limits = Limits {
+        head_timeout: Duration::from_millis(100),
+        idle_timeout: Duration::from_millis(600),
+        ..Limits::default()
+    };
+    let (address, _stop, _) = start(limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    for _ in 0..2 {
+        stream
+            .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+            .await
+            .unwrap();
+        let mut answer = [0; 1024];
+        let read = stream.read(&mut answer).await.unwrap();
+        assert!(answer[..read].starts_with(b"HTTP/1.1 200"));
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+    let mut rest = Vec::new();
+    let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest));
+    assert_eq!(end.await.unwrap().unwrap(), 0, "closed without a word");
+}
+
+#[tokio::test]
+async fn a_head_that_breaks_off_behind_a_request_is_told_so() {
+    let limits = Limits {
+        head_timeout: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let (address, _stop, _) = start(limits).await;
+    let both = b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\nGET / HT";
+    let answer = send(address, both).await;
+    let at = |status: &str| answer.find(&format!("HTTP/1.1 {status}"));
+    assert!(at("200").is_some() && at("200") < at("408"), "{answer}");
+}
+
+#[tokio::test]
+async fn requests_may_follow_each_other_without_waiting() {
+    let (address, _stop, _) = start(Limits::default()).await;
+    let chunked =
+        b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    let sized = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\n\r\nabc\r\n";
+    let all = [sized.as_slice(), chunked, chunked, sized, GET].concat();
+    assert_eq!(send(address, &all).await.matches("HTTP/1.1 200").count(), 5);
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    for byte in &all {
+        stream.write_all(&[*byte]).await.unwrap();
+    }
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 5, "{answer}");
 }
 
 #[tokio::test]

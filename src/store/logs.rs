@@ -54,6 +54,12 @@ pub struct RequestLog {
     /// `{prompt_tokens, completion_tokens, total_tokens}` where the provider told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_usage: Option<Usage>,
+    /// The caller's virtual key, where it showed one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_key_id: Option<String>,
+    /// Its name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_key_name: Option<String>,
     /// The key that served; none when all attempts failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selected_key_id: Option<KeyId>,

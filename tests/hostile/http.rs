@@ -55,6 +55,18 @@ async fn broken_http_is_refused_and_smuggles_nothing() {
             "another encoding behind chunked",
             request(&["transfer-encoding: chunked, identity"], &chunked),
         ),
+        (
+            "a length beside chunks",
+            sized(&["transfer-encoding: chunked"], &chunked),
+        ),
+        (
+            "an unknown encoding",
+            request(&["transfer-encoding: xchunked"], &chunked),
+        ),
+        ("a bare line feed", sized(&["x-a: 1\nx-b: 2"], BODY)),
+        ("a folded header", sized(&["x-a: 1\r\n 2"], BODY)),
+        ("the same length twice", sized(&[&length], BODY)),
+        ("no host", b"GET /health HTTP/1.1\r\n\r\n".to_vec()),
         ("a nul in a header", sized(&["x-a: a\0b"], BODY)),
         ("a header without a name", sized(&[": x"], BODY)),
         ("noise", vec![0x80; 300]),
@@ -77,20 +89,28 @@ async fn broken_http_is_refused_and_smuggles_nothing() {
 }
 
 #[tokio::test]
-async fn behind_a_length_beside_chunked_nothing_more_is_served() {
-    let (mock, place, node) = start().await;
-    let chunked = [
-        format!("{:x}\r\n", BODY.len()).as_bytes(),
-        BODY,
-        b"\r\n0\r\n\r\n",
-    ]
-    .concat();
-    let mut bytes = sized(&["transfer-encoding: chunked"], &chunked);
-    bytes.extend(sized(&["x-hidden: 1"], BODY));
-    // Refusing it is right, and so is going by the chunks alone; the connection has to end with it.
-    let answers = statuses(&exchange(place.ports.http, &bytes).await);
-    assert!(answers == [400] || answers == [200], "{answers:?}");
-    assert!(calls(&mock) <= 1, "the hidden request was served");
+async fn a_refused_head_is_told_why_and_where_a_path_climbs_nothing_is_found() {
+    let (_mock, place, node) = start().await;
+    let answer = exchange(place.ports.http, &sized(&["host: other"], BODY)).await;
+    let text = String::from_utf8_lossy(&answer);
+    assert!(
+        text.contains("two Host headers") && text.contains("\"error\""),
+        "{text}"
+    );
+    for path in [
+        "/../../etc/passwd",
+        "/..%2f..%2fetc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "//etc/passwd",
+        "/v1/../../etc/passwd",
+        "/..\\..\\etc\\passwd",
+        "/%00",
+    ] {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let answer = exchange(place.ports.http, head.as_bytes()).await;
+        let found = statuses(&answer);
+        assert!(found == [404] || found == [400], "{path}: {found:?}");
+    }
     node.is_unhurt().await;
 }
 

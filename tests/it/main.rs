@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bodies;
+mod callers;
 mod dialects;
 mod hostile;
 mod leaving;
@@ -12,4 +13,5 @@ mod speaking;
 mod streams;
 mod support;
 mod telling;
+mod tls;
 mod tpm;

@@ -4,14 +4,20 @@ use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::Uri;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderValue, Uri};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::{GaiResolver, Name};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
+
+use crate::config::proxy::{Proxy, ProxyKind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
@@ -116,20 +122,59 @@ impl Service<Name> for GuardedResolver {
     }
 }
 
-/// Connects; judges addresses that stand in the URL itself, which no resolver sees.
+/// Connects, through a proxy where there is one; judges addresses that stand in the URL itself, which no
+/// resolver sees. Names are resolved by the proxy, and judged by nobody.
 #[derive(Clone)]
 pub(super) struct GuardedConnector {
     inner: HttpConnector<GuardedResolver>,
     allow_private: bool,
+    proxy: Option<Arc<Proxy>>,
 }
 
 impl GuardedConnector {
-    pub(super) fn new(inner: HttpConnector<GuardedResolver>, allow_private: bool) -> Self {
+    pub(super) fn new(
+        inner: HttpConnector<GuardedResolver>,
+        allow_private: bool,
+        proxy: Option<Arc<Proxy>>,
+    ) -> Self {
         Self {
             inner,
             allow_private,
+            proxy,
         }
     }
+
+    fn connect(&mut self, target: Uri) -> BoxFuture<TokioIo<TcpStream>> {
+        let Some(proxy) = &self.proxy else {
+            let connecting = self.inner.call(target);
+            return Box::pin(async move { connecting.await.map_err(Into::into) });
+        };
+        let (inner, at) = (self.inner.clone(), proxy.url.clone());
+        match proxy.kind {
+            ProxyKind::Http => {
+                let mut tunnel = Tunnel::new(at, inner);
+                if let Some((name, password)) = &proxy.login {
+                    tunnel = tunnel.with_auth(basic(name, password.expose()));
+                }
+                let connecting = tunnel.call(target);
+                Box::pin(async move { connecting.await.map_err(Into::into) })
+            }
+            ProxyKind::Socks5 => {
+                let mut socks = SocksV5::new(at, inner);
+                if let Some((name, password)) = &proxy.login {
+                    socks = socks.with_auth(name.clone(), password.expose().to_owned());
+                }
+                let connecting = socks.call(target);
+                Box::pin(async move { connecting.await.map_err(Into::into) })
+            }
+        }
+    }
+}
+
+/// `Proxy-Authorization`.
+fn basic(name: &str, password: &str) -> HeaderValue {
+    let text = format!("Basic {}", STANDARD.encode(format!("{name}:{password}")));
+    HeaderValue::try_from(text).expect("base64 is plain ASCII")
 }
 
 impl Service<Uri> for GuardedConnector {
@@ -145,8 +190,7 @@ impl Service<Uri> for GuardedConnector {
         if let Some(Err(forbidden)) = literal(&target).map(|ip| judge(ip, self.allow_private)) {
             return Box::pin(async move { Err(forbidden.into()) });
         }
-        let connecting = self.inner.call(target);
-        Box::pin(async move { connecting.await.map_err(Into::into) })
+        self.connect(target)
     }
 }
 

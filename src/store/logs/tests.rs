@@ -29,6 +29,8 @@ pub(in crate::store) fn log(id: &str) -> RequestLog {
             output: 7,
             ..Usage::default()
         }),
+        virtual_key_id: None,
+        virtual_key_name: None,
         selected_key_id: Some(KeyId::from("k-a")),
         selected_key_name: None,
         number_of_retries: 0,

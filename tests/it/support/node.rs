@@ -11,6 +11,7 @@ use holdline::server::{Limits, Server};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::client::Client;
@@ -48,7 +49,16 @@ impl TestNode {
         Self::start_scaled(config, 1.0).await
     }
 
+    /// One whose clients speak TLS; its own `client` does not.
+    pub(crate) async fn start_tls(config: &Value, acceptor: TlsAcceptor) -> Self {
+        Self::start_with(config, 1.0, Some(acceptor)).await
+    }
+
     pub(crate) async fn start_scaled(config: &Value, time_scale: f64) -> Self {
+        Self::start_with(config, time_scale, None).await
+    }
+
+    async fn start_with(config: &Value, time_scale: f64, tls: Option<TlsAcceptor>) -> Self {
         let loaded = Config::parse(&config.to_string(), &|_| None).unwrap();
         let flags = Overrides {
             node_id: Some("n1".to_owned()),
@@ -61,9 +71,12 @@ impl TestNode {
             .await
             .unwrap();
         let node = Arc::clone(&running.node);
-        let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Limits::default())
+        let mut server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0)), Limits::default())
             .await
             .unwrap();
+        if let Some(acceptor) = tls {
+            server = server.with_tls(acceptor);
+        }
         let address = server.local_addr();
         let router =
             api::health::router(Arc::clone(&node)).merge(api::metrics::router(Arc::clone(&node)));
