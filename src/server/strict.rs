@@ -101,8 +101,9 @@ impl<S> Strict<S> {
         let room = self.held.len().min(out.remaining());
         let of_head = room.min(*head);
         *head -= of_head;
-        let of_body = if *head == 0 {
-            body.take(&self.held[of_head..room]).map_err(broken)?
+        // The head goes first: a body that is badly framed is then the fault of a request that is known.
+        let of_body = if of_head == 0 {
+            body.take(&self.held[..room]).map_err(broken)?
         } else {
             0
         };
