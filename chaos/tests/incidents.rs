@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use holdline_chaos::demo::KEYS;
-use serde_json::Value;
+use holdline_chaos::mock::Fault;
+use serde_json::{Value, json};
 
 use crate::support::{Running, SAVED};
 
 /// What was seen is written, and told to the others, well within this.
-const TOLD: Duration = Duration::from_secs(10);
+const TOLD: Duration = Duration::from_secs(20);
 
 /// The only incident of this entity, on this node, once it is as it should be.
 async fn incident(
@@ -43,8 +44,8 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     let mut ids = Vec::new();
     for node in ["n1", "n2", "n3"] {
         let seen_by_all = |issue: &Value, page: &Value| {
-            issue["nodes"] == serde_json::json!(["n1", "n2", "n3"])
-                && page["missing_nodes"] == serde_json::json!([])
+            issue["nodes"] == json!(["n1", "n2", "n3"])
+                && page["missing_nodes"] == json!([])
         };
         let issue = incident(&mut cluster, node, &entity, seen_by_all).await;
         assert_eq!(
@@ -72,7 +73,7 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
         .unwrap();
     let begun = Instant::now();
     let misses_one = |issue: &Value, page: &Value| {
-        page["missing_nodes"] == serde_json::json!(["n1"])
+        page["missing_nodes"] == json!(["n1"])
             && issue["nodes"].as_array().unwrap().len() == 3
     };
     let without = incident(&mut cluster, "n3", &entity, misses_one).await;
@@ -86,10 +87,35 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     cluster.restart_everything().await;
     let goes_on = |issue: &Value, page: &Value| {
         issue["nodes"].as_array().unwrap().len() == 3
-            && page["missing_nodes"] == serde_json::json!([])
+            && page["missing_nodes"] == json!([])
     };
     let after = incident(&mut cluster, "n2", &entity, goes_on).await;
     for field in ["id", "opened_at", "status", "timeline"] {
         assert_eq!(after[field], without[field], "{field}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_lost_node_saw_is_no_longer_observed() {
+    let mut cluster = Running::start(3, 1, 1.0).await;
+    let entity = format!("route:openai:gpt-4o:{}", KEYS[1].key_id);
+    cluster.stage.mock.refuse(KEYS[1].secret, Fault::Broken);
+    for _ in 0..20 {
+        assert_eq!(cluster.ask("n1", Some(KEYS[1])).await, 500);
+    }
+    let by_n1 = |issue: &Value, _: &Value| issue["nodes"] == json!(["n1"]);
+    let seen = incident(&mut cluster, "n2", &entity, by_n1).await;
+    assert_eq!(
+        (&seen["status"], &seen["failure_class"]),
+        (&"mitigated".into(), &Value::Null)
+    );
+    tokio::time::sleep(SAVED).await;
+
+    cluster.stage.fleet.node("n1").unwrap().kill().await.unwrap();
+    let lost = |issue: &Value, page: &Value| {
+        issue["status"] == "unobserved" && page["missing_nodes"] == json!(["n1"])
+    };
+    let unobserved = incident(&mut cluster, "n3", &entity, lost).await;
+    assert_eq!(unobserved["id"], seen["id"]);
+    assert!(unobserved["resolved_at"].is_string());
 }

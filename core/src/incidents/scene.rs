@@ -106,6 +106,25 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether something that is out of trouble is still on its way back. A whole key is back when one of
+    /// its routes is, and none is in trouble: models that nobody asks for prove nothing.
+    pub(super) fn recovers(&self, entity: &Entity) -> bool {
+        let Entity::Key { provider, key } = entity else {
+            return self.recovering.contains(entity);
+        };
+        let of_key = |found: &Entity| found.provider() == provider && found.key() == Some(key);
+        if self.troubles.keys().any(of_key) {
+            return true;
+        }
+        let is_back = || {
+            let provider = self.view.providers.get(provider)?;
+            let index = provider.keys.iter().position(|k| k.spec.id == *key)?;
+            let mut routes = provider.health.values().filter_map(|h| h.routes.get(index));
+            Some(routes.any(|route| route.tried && route.state == State::Healthy))
+        };
+        self.recovering.iter().any(of_key) && is_back() != Some(true)
+    }
+
     fn keys(&mut self, provider: &ProviderView) {
         for (index, key) in provider.keys.iter().enumerate() {
             if !key.spec.enabled {
@@ -138,6 +157,9 @@ impl<'a> Scene<'a> {
             let Some(route_health) = health.routes.get(index) else {
                 continue;
             };
+            if !key.spec.serves(model.as_str()) {
+                continue;
+            }
             let (cause, worst) = match route_health.state {
                 State::Healthy => continue,
                 State::Recovering => {
@@ -148,10 +170,7 @@ impl<'a> Scene<'a> {
                 State::Failed => (Cause::Failing, Worst::Failed),
             };
             let entity = route(provider, key, model);
-            if route_health.tried
-                && key.spec.serves(model.as_str())
-                && !self.troubles.contains_key(&entity)
-            {
+            if route_health.tried && !self.troubles.contains_key(&entity) {
                 self.trouble(entity, key, cause, worst, None, [model.clone()].into());
             }
         }

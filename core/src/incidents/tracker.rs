@@ -247,7 +247,7 @@ impl Tracker {
             self.end(entity, Phase::Unobserved, at.wall, at.now, at.wall);
             return;
         }
-        let recovers = self.recovers(entity, scene);
+        let recovers = scene.recovers(entity);
         let Some(open) = self.open.get_mut(entity) else {
             return;
         };
@@ -275,18 +275,6 @@ impl Tracker {
             self.end(entity, Phase::Resolved, ended_at, at.now, at.wall);
         } else if changed {
             self.note(entity);
-        }
-    }
-
-    /// Whether something that is out of trouble is still on its way back: of a key, any of its routes.
-    fn recovers(&self, entity: &Entity, scene: &Scene<'_>) -> bool {
-        match entity {
-            Entity::Key { provider, key } => {
-                let of_key =
-                    |found: &Entity| found.provider() == provider && found.key() == Some(key);
-                scene.recovering.iter().any(of_key) || scene.troubles.keys().any(of_key)
-            }
-            Entity::Route { .. } | Entity::Direction { .. } => scene.recovering.contains(entity),
         }
     }
 

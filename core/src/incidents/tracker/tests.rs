@@ -15,6 +15,8 @@ struct Stage {
     ledger: Ledger,
     keys: Vec<KeyView>,
     health: Vec<State>,
+    /// Of `k-a` for a model of its own.
+    second_model: Option<State>,
     others: Vec<ProviderView>,
     traffic: Traffic,
     now: u64,
@@ -29,6 +31,7 @@ impl Stage {
             ledger: Ledger::new("n1".into(), "us-east".into(), 7),
             keys: vec![key("k-a"), key("k-b")],
             health: Vec::new(),
+            second_model: None,
             others: Vec::new(),
             traffic: Traffic::default(),
             now: 0,
@@ -63,7 +66,14 @@ impl Stage {
                 score: 1.0,
                 ..ModelHealth::default()
             };
-            openai.health = Arc::new([(model(), health)].into());
+            let mut all = std::collections::BTreeMap::from([(model(), health.clone())]);
+            if let Some(state) = self.second_model {
+                let mut second = health;
+                second.routes.truncate(1);
+                second.routes[0].state = state;
+                all.insert("o1".into(), second);
+            }
+            openai.health = Arc::new(all);
         }
         let all = std::iter::once(openai).chain(self.others.clone());
         View {
@@ -311,6 +321,31 @@ fn what_is_measured_of_a_held_key_is_part_of_that_trouble() {
     stage.health = vec![State::Healthy; 2];
     stage.pass(100);
     assert_eq!(stage.sighting(KEY).phase, Phase::Resolved);
+}
+
+#[test]
+fn one_model_proves_a_whole_key_and_one_in_trouble_does_not() {
+    let mut stage = Stage::new();
+    stage.keys[0] = key("k-a").with(|spec| spec.models = crate::routing::ModelRule::All);
+    stage.refuse("k-a", Reason::Quota);
+    stage.pass(100);
+    stage.release();
+    stage.health = vec![State::Recovering, State::Healthy];
+    stage.second_model = Some(State::Recovering);
+    stage.serve();
+    stage.pass(100);
+    assert_eq!(stage.sighting(KEY).status(), Status::Recovering);
+    stage.health[0] = State::Healthy;
+    stage.second_model = Some(State::Degraded);
+    stage.pass(100);
+    assert_eq!(stage.sighting(KEY).status(), Status::Recovering);
+    stage.second_model = Some(State::Recovering);
+    stage.pass(100);
+    assert_eq!(
+        stage.sighting(KEY).phase,
+        Phase::Resolved,
+        "nobody asks for the other model"
+    );
 }
 
 #[test]
