@@ -44,8 +44,7 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     let mut ids = Vec::new();
     for node in ["n1", "n2", "n3"] {
         let seen_by_all = |issue: &Value, page: &Value| {
-            issue["nodes"] == json!(["n1", "n2", "n3"])
-                && page["missing_nodes"] == json!([])
+            issue["nodes"] == json!(["n1", "n2", "n3"]) && page["missing_nodes"] == json!([])
         };
         let issue = incident(&mut cluster, node, &entity, seen_by_all).await;
         assert_eq!(
@@ -73,8 +72,7 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
         .unwrap();
     let begun = Instant::now();
     let misses_one = |issue: &Value, page: &Value| {
-        page["missing_nodes"] == json!(["n1"])
-            && issue["nodes"].as_array().unwrap().len() == 3
+        page["missing_nodes"] == json!(["n1"]) && issue["nodes"].as_array().unwrap().len() == 3
     };
     let without = incident(&mut cluster, "n3", &entity, misses_one).await;
     assert_eq!(
@@ -86,8 +84,7 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     tokio::time::sleep(SAVED).await;
     cluster.restart_everything().await;
     let goes_on = |issue: &Value, page: &Value| {
-        issue["nodes"].as_array().unwrap().len() == 3
-            && page["missing_nodes"] == json!([])
+        issue["nodes"].as_array().unwrap().len() == 3 && page["missing_nodes"] == json!([])
     };
     let after = incident(&mut cluster, "n2", &entity, goes_on).await;
     for field in ["id", "opened_at", "status", "timeline"] {
@@ -111,7 +108,14 @@ async fn what_only_a_lost_node_saw_is_no_longer_observed() {
     );
     tokio::time::sleep(SAVED).await;
 
-    cluster.stage.fleet.node("n1").unwrap().kill().await.unwrap();
+    cluster
+        .stage
+        .fleet
+        .node("n1")
+        .unwrap()
+        .kill()
+        .await
+        .unwrap();
     let lost = |issue: &Value, page: &Value| {
         issue["status"] == "unobserved" && page["missing_nodes"] == json!(["n1"])
     };

@@ -29,6 +29,9 @@ impl Node {
 
     /// An attempt ended. Each ticket is given back once.
     pub fn ended(&self, attempted: Attempted<'_>, ticket: Ticket, ended: Ended) {
+        if attempted.key.is_none() {
+            self.incidents.keyless_ended(attempted, &ended);
+        }
         self.book()
             .ended(attempted, ticket, ended, self.clock.now());
     }

@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use holdline_cluster::Join;
-use holdline_core::health::State;
+use holdline_core::health::tuning::RECOMPUTE_MS;
+use holdline_core::health::{Attempted, Ended, State};
 use holdline_core::holds::ledger::RouteKey;
 use holdline_core::holds::{Answer, Record};
 use holdline_core::ids::{ModelId, ProviderId};
-use holdline_core::incidents::{Entity, REOPEN_MS, Sighting, Tracker, Traffic};
+use holdline_core::incidents::{Entity, MAX_OPEN, REOPEN_MS, Sighting, Tracker, Traffic};
 use holdline_core::routing::View;
 use holdline_core::time::WallMs;
 use tokio::sync::Notify;
@@ -22,8 +23,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Live, Node, NodeId, Region};
 use crate::store::{HistoryBatch, Reading, StoreError};
 
-/// How often health is made anew, in the node's own milliseconds: nothing else changes without a word.
-const RECOMPUTE_MS: u64 = 5_000;
 /// However fast the node lives.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// Changes of one moment are looked at together.
@@ -52,6 +51,8 @@ pub(super) struct Incidents {
     counts: ArcSwap<BTreeMap<Entity, Counts>>,
     /// The table of the cluster is here, and what was kept too.
     begun: AtomicBool,
+    /// It was told that there is more than is followed.
+    overlooks: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -102,6 +103,7 @@ impl Incidents {
             changed: Notify::new(),
             counts: ArcSwap::default(),
             begun: AtomicBool::new(false),
+            overlooks: AtomicBool::new(false),
         }
     }
 
@@ -156,6 +158,23 @@ impl Incidents {
             if let Some(counts) = counts.get(entity) {
                 counts.add(*answer == Answer::Served);
             }
+        }
+    }
+
+    /// A request of a provider without keys ended: no hold hears of it.
+    pub(super) fn keyless_ended(&self, attempted: Attempted<'_>, ended: &Ended) {
+        let counts = self.counts.load();
+        let served = match ended {
+            Ended::Served { .. } => true,
+            Ended::Failed(_) => false,
+            Ended::Nothing => return,
+        };
+        let entity = Entity::Direction {
+            provider: attempted.provider.clone(),
+            model: attempted.model.clone(),
+        };
+        if let Some(counts) = counts.get(&entity) {
+            counts.add(served);
         }
     }
 
@@ -238,6 +257,13 @@ impl Node {
             lock(&incidents.heard).overflown = true;
         }
         incidents.count_followed(tracker);
+        let overlooked = tracker.overlooked() > 0;
+        if overlooked && !incidents.overlooks.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                followed = MAX_OPEN,
+                "more is in trouble than is followed: some incidents are missing"
+            );
+        }
         let changed = tracker.take_changed();
         for sighting in changed {
             followed.unsaved.insert(sighting.id.clone(), sighting);
@@ -253,6 +279,7 @@ impl Node {
         self.restore_incidents().await;
         let mut follower = Follower::default();
         while !end.is_cancelled() {
+            // A recompute of health is the only change without a word.
             let pause = self.clock.real(RECOMPUTE_MS).max(MIN_PAUSE);
             let until = follower.looked.map_or_else(Instant::now, |at| at + pause);
             tokio::select! {

@@ -260,7 +260,8 @@ impl Tracker {
             return;
         }
         let restored = open.restored.take();
-        let measured = open.sighting.cause.class().is_none();
+        let is_direction = matches!(entity, Entity::Direction { .. });
+        let measured = is_direction || open.sighting.cause.class().is_none();
         if let (Some(alive_at), true, None) = (restored, measured, open.calm) {
             // What was measured died with the node that measured it.
             self.end(entity, Phase::Unobserved, alive_at, at.now, at.wall);

@@ -444,6 +444,11 @@ fn a_hold_goes_on_after_a_restart_and_what_was_measured_does_not() {
         .tracker
         .restore(before, WallMs(WALL + 50_000), Mono(0));
     stage.pass(1);
+    assert_eq!(
+        stage.open(),
+        [KEY],
+        "of the provider only one key is known to be out"
+    );
     let lost = stage.sighting("route:openai:gpt-4o:k-b");
     assert_eq!(
         (lost.phase, lost.ended_at),
