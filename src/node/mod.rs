@@ -308,8 +308,10 @@ impl Node {
             view,
             catalog: Arc::clone(&live.catalog),
         }));
-        let records = changed.into_iter().filter_map(|s| state.ledger.record(s));
-        self.incidents.hear(records.cloned());
+        if live.view.settings.history_enabled {
+            let records = changed.into_iter().filter_map(|s| state.ledger.record(s));
+            self.incidents.hear(records.cloned());
+        }
     }
 
     fn tell_and_keep(&self, records: &[Record]) {

@@ -66,7 +66,7 @@ impl Stage {
                 score: 1.0,
                 ..ModelHealth::default()
             };
-            let mut all = std::collections::BTreeMap::from([(model(), health.clone())]);
+            let mut all = BTreeMap::from([(model(), health.clone())]);
             if let Some(state) = self.second_model {
                 let mut second = health;
                 second.routes.truncate(1);
