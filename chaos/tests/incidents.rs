@@ -62,6 +62,7 @@ async fn one_refusal_is_one_incident_that_names_all_nodes_and_outlives_them() {
     }
     assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
 
+    tokio::time::sleep(SAVED).await;
     cluster
         .stage
         .fleet

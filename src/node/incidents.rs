@@ -281,14 +281,18 @@ impl Node {
         while !end.is_cancelled() {
             // A recompute of health is the only change without a word.
             let pause = self.clock.real(RECOMPUTE_MS).max(MIN_PAUSE);
-            let until = follower.looked.map_or_else(Instant::now, |at| at + pause);
+            let look_at = follower.looked.map_or_else(Instant::now, |at| at + pause);
+            let until = follower
+                .save_at(&self)
+                .map_or(look_at, |at| at.min(look_at));
             tokio::select! {
                 () = self.incidents.changed.notified() => tokio::time::sleep(GATHER).await,
-                () = tokio::time::sleep_until(until.into()) => {
-                    follower.looked = Some(Instant::now());
-                    follower.read(&self);
-                }
+                () = tokio::time::sleep_until(until.into()) => {}
                 () = end.cancelled() => {}
+            }
+            if Instant::now() >= look_at {
+                follower.looked = Some(Instant::now());
+                follower.read(&self);
             }
             self.look_for_incidents();
             if is_time(&mut follower.saved, SAVE_EVERY) || end.is_cancelled() {
@@ -362,6 +366,13 @@ impl Follower {
             let readings = readings(&live.view, node);
             self.readings.extend(readings.into_iter().take(room));
         }
+    }
+
+    /// When what is not written or told yet must be.
+    fn save_at(&self, node: &Node) -> Option<Instant> {
+        let waits = !self.untold.is_empty() || !lock(&node.incidents.followed).unsaved.is_empty();
+        let last = self.saved.filter(|_| waits)?;
+        Some(last + SAVE_EVERY)
     }
 
     /// Writes what changed; tells the other nodes.
