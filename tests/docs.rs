@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use holdline::config::Config;
 
 /// Documents for people; every one of them is checked.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",

@@ -48,8 +48,8 @@ use tokens::Tokens;
 use upstream::Upstream;
 
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
-use crate::config::Catalog;
 use crate::api::routes::{Route, Stored};
+use crate::config::Catalog;
 use crate::config::governance::VirtualKey;
 use crate::node::Node;
 use crate::protocols::Protocol;

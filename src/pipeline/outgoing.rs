@@ -8,7 +8,7 @@ use tracing::info;
 
 use super::course::{Course, Flight};
 use super::failed::{Failed, Judge};
-use super::tokens::{Proof, Tokens};
+use super::tokens::Tokens;
 use super::upstream::Upstream;
 use crate::protocols::{Protocol, To};
 use crate::providers::{Adapter, Call, Credential, NotCallable};
@@ -112,8 +112,7 @@ impl<'a> Outgoing<'a> {
             None => None,
         };
         let credential = match (&proof, &judge.secret) {
-            (Some(Proof::Token(token)), _) => Credential::Token(token),
-            (Some(Proof::Aws(keys)), _) => Credential::Aws(keys),
+            (Some(proof), _) => proof.credential(),
             (None, Some(secret)) => Credential::Secret(secret),
             (None, None) => Credential::None,
         };

@@ -53,6 +53,7 @@ pub(super) async fn ask(
     let live = Arc::clone(&pipeline.node.live());
     let catalog = &live.catalog;
     admit::required_headers(headers, catalog)?;
+    pipeline.caller(headers)?;
     let (named, query) = without_provider(query)?;
     let provider = provider(catalog, named)?;
     let Some(adapter) = provider.kind.adapter() else {
@@ -212,16 +213,18 @@ impl Asked<'_> {
         }
         let now = pipeline.node.clock.wall();
         let grant = self.adapter.grant(&self.call, now).map_err(misconfigured)?;
-        let secret;
-        let credential = match (grant, self.call.key) {
-            (Some(grant), _) => {
-                let tokens = &pipeline.tokens;
-                secret = tokens
-                    .of(&self.call, grant, judge, &pipeline.upstream)
-                    .await?;
-                judge.also_sent(&secret);
-                Credential::Token(&secret)
+        let proof = match grant {
+            Some(grant) => {
+                let (tokens, upstream) = (&pipeline.tokens, &pipeline.upstream);
+                let clock = pipeline.node.clock;
+                let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
+                judge.also_sent(&proof);
+                Some(proof)
             }
+            None => None,
+        };
+        let credential = match (&proof, self.call.key) {
+            (Some(proof), _) => proof.credential(),
             (None, Some(key)) => Credential::Secret(&key.value),
             (None, None) => Credential::None,
         };

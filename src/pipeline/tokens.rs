@@ -23,7 +23,7 @@ use super::upstream::Upstream;
 use crate::config::{Network, Secret};
 use crate::node::Clock;
 use crate::providers::aws::AwsKeys;
-use crate::providers::{Call, Form, Grant};
+use crate::providers::{Call, Credential, Form, Grant};
 
 /// The largest answer to a grant.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
@@ -60,6 +60,15 @@ struct Token {
 pub(super) enum Proof {
     Token(Secret),
     Aws(AwsKeys),
+}
+
+impl Proof {
+    pub(super) fn credential(&self) -> Credential<'_> {
+        match self {
+            Self::Token(token) => Credential::Token(token),
+            Self::Aws(keys) => Credential::Aws(keys),
+        }
+    }
 }
 
 /// Why nothing was granted.
