@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn nothing_wrong_costs_nothing() {
         assert_eq!(
-            weight(of_errors(0.0) * of_latency(1.1, 1.2) * of_key_load(5.5, 5.0)),
+            weight(of_errors(0.0) * of_latency(1.05, 1.15) * of_key_load(5.5, 5.0)),
             FULL_WEIGHT
         );
         assert_eq!(of_latency(0.1, 0.1), 1.0);

@@ -53,7 +53,7 @@ pub const LEAST_WEIGHT: f64 = 10.0;
 pub(super) const ERROR_STEEPNESS: f64 = 12.0;
 
 /// Up to this ratio, slower and busier is chance.
-pub(super) const TOLERATED: f64 = 1.1;
+pub(super) const TOLERATED: f64 = 1.08;
 
 /// Latency second: the weight falls with this power of the ratio. Twice as slow leaves a quarter, six
 /// times as slow the least weight.

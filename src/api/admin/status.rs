@@ -219,6 +219,7 @@ fn models(provider: &ProviderView, book: &Book) -> BTreeSet<ModelId> {
         }
         let aliases = key.spec.aliases.keys();
         models.extend(aliases.map(|name| ModelId::from(name.as_str())));
+        models.extend(key.dry.keys().cloned());
     }
     models
 }
