@@ -87,6 +87,7 @@ fn view() -> View {
             retry: RetryPolicy::default(),
             retry_budget: None,
             health: Arc::default(),
+            names: Arc::default(),
         };
         (id, Arc::new(view))
     };

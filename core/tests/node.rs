@@ -46,6 +46,7 @@ impl Node {
                 retry: RetryPolicy::default(),
                 retry_budget: None,
                 health: Arc::default(),
+                names: Arc::default(),
             };
             (view.id.clone(), Arc::new(view))
         };

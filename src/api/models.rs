@@ -7,11 +7,13 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
 
+use holdline_core::ids::ModelId;
 use holdline_core::routing::{KeySpec, ModelRule};
 
 use super::error::ApiError;
 use super::{paths, routes};
-use crate::config::{Catalog, Provider};
+use crate::config::{Key, Provider};
+use crate::node::Live;
 use crate::protocols::Protocol;
 use crate::server::Body;
 
@@ -38,7 +40,8 @@ struct Model<'a> {
 }
 
 /// Answers the list, of one provider where the query names one.
-pub(super) fn list(catalog: &Catalog, query: Option<&str>) -> Response<Body> {
+pub(super) fn list(live: &Live, query: Option<&str>) -> Response<Body> {
+    let catalog = &live.catalog;
     let only = query.and_then(wanted_provider);
     if let Some(only) = only
         && !catalog.providers.contains_key(only)
@@ -48,7 +51,9 @@ pub(super) fn list(catalog: &Catalog, query: Option<&str>) -> Response<Body> {
     }
     let providers = catalog.providers.values();
     let wanted = providers.filter(|p| only.is_none_or(|only| p.id.as_str() == only));
-    let data: Vec<Model<'_>> = wanted.flat_map(|provider| models_of(provider)).collect();
+    let data: Vec<Model<'_>> = wanted
+        .flat_map(|provider| models_of(provider, live))
+        .collect();
     let list = List {
         object: "list",
         has_more: false,
@@ -91,10 +96,10 @@ struct GoogleModel {
 
 /// Answers Google's list of all models, or one of them. Gemini's own have bare names, others their
 /// provider before them: so they are asked for on this route.
-pub(super) fn googles(catalog: &Catalog, path: &str) -> Response<Body> {
-    let providers = catalog.providers.values();
+pub(super) fn googles(live: &Live, path: &str) -> Response<Body> {
+    let providers = live.catalog.providers.values();
     let all = providers
-        .flat_map(|provider| models_of(provider))
+        .flat_map(|provider| models_of(provider, live))
         .map(|model| {
             let name = if model.owned_by == "gemini" {
                 model.name
@@ -136,9 +141,10 @@ fn wanted_provider(query: &str) -> Option<&str> {
         .find_map(|pair| pair.strip_prefix("provider="))
 }
 
-fn models_of(provider: &Provider) -> impl Iterator<Item = Model<'_>> {
+fn models_of<'a>(provider: &'a Provider, live: &'a Live) -> impl Iterator<Item = Model<'a>> {
     let keys = provider.keys.iter().filter(|k| k.spec.enabled);
-    let names: BTreeSet<&str> = keys.flat_map(|k| names_of(&k.spec)).collect();
+    let mut names: BTreeSet<&str> = keys.flat_map(|k| names_of(&k.spec)).collect();
+    names.extend(listed(provider, live));
     names.into_iter().map(|name| Model {
         id: format!("{}/{name}", provider.id),
         object: "model",
@@ -150,6 +156,18 @@ fn models_of(provider: &Provider) -> impl Iterator<Item = Model<'_>> {
         // Nobody keeps it; clients want a time.
         created_at: "1970-01-01T00:00:00Z",
     })
+}
+
+/// What the provider lists itself, where some key is open to it.
+fn listed<'a>(provider: &'a Provider, live: &'a Live) -> impl Iterator<Item = &'a str> {
+    let open = |name: &str| {
+        let mut keys = provider.keys.iter();
+        let is_open = |key: &Key| key.spec.models == ModelRule::All && key.spec.serves(name);
+        provider.keyless || keys.any(|key| is_open(key))
+    };
+    let seen = live.view.provider(&provider.id);
+    let names = seen.into_iter().flat_map(|seen| seen.names.listed());
+    names.map(ModelId::as_str).filter(move |name| open(name))
 }
 
 fn names_of(spec: &KeySpec) -> impl Iterator<Item = &str> {

@@ -404,11 +404,19 @@ mod tests {
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
-        assert_eq!(dialect("/anthropic/v1/nothing"), Messages);
-        assert_eq!(dialect("/bedrock/nothing"), Protocol::Converse);
-        assert_eq!(dialect("/cohere/nothing"), Protocol::Cohere);
-        assert_eq!(dialect("/v1/nothing"), Chat);
-        assert_eq!(dialect("/genai/v1beta/nothing"), Generate);
+    }
+
+    #[test]
+    fn a_prefix_tells_in_which_dialect_errors_are() {
+        for (path, expected) in [
+            ("/anthropic/v1/nothing", Protocol::Messages),
+            ("/bedrock/nothing", Protocol::Converse),
+            ("/cohere/nothing", Protocol::Cohere),
+            ("/v1/nothing", Protocol::Chat),
+            ("/genai/v1beta/nothing", Protocol::Generate),
+        ] {
+            assert_eq!(dialect(path), expected, "{path}");
+        }
     }
 
     #[test]

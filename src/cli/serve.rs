@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::api::{Gateway, router};
 use crate::config::{Config, Secret};
 use crate::node::{Node, Overrides, Place, Running};
+use crate::pipeline::listing::keep_lists;
 use crate::server::{Limits, Server, tls};
 use crate::telemetry::{LogFormat, start_log};
 
@@ -147,8 +148,10 @@ async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Resul
         Gateway::new(Arc::clone(&node), router(Arc::clone(&node))),
         drain.clone(),
     ));
+    let listing = tokio::spawn(keep_lists(Arc::clone(&node), drain.clone()));
     signals.first().await;
     end(&node, running, drain, serving, signals).await;
+    listing.abort();
     Ok(())
 }
 

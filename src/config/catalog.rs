@@ -301,6 +301,7 @@ impl Catalog {
             retry: provider.retry,
             retry_budget: None,
             health: Arc::default(),
+            names: Arc::default(),
         };
         View {
             providers: self

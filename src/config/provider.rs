@@ -63,29 +63,9 @@ pub(crate) fn read(
             "must be empty: custom_provider_config.is_key_less is true",
         );
     }
-    let builtin_url = base.filter(|_| custom.is_none()).and_then(|b| b.base_url);
-    let base_url = network
-        .base_url
-        .clone()
-        .or_else(|| keys.iter().find_map(|key| key.base_url.clone()))
-        .or_else(|| builtin_url.and_then(|url| url.parse().ok()));
-    if base_url.is_none() && value.pointer("/network_config/base_url").is_none() {
-        let path = format!("{}.base_url", block.at("network_config"));
-        reader.error(path, "is missing: where is this provider?");
-    }
+    let base_url = base_url(&block, base.filter(|_| custom.is_none()), &network, &keys);
     if base.is_some_and(|base| base.kind == Kind::Azure) && network.base_url.is_none() {
-        for (key, n) in keys
-            .iter()
-            .zip(0..)
-            .filter(|(key, _)| key.base_url.is_none())
-        {
-            let path = format!("{}[{n}].azure_key_config.endpoint", block.at("keys"));
-            let name = &key.name;
-            reader.error(
-                path,
-                format!("is missing: where is the resource of {name:?}?"),
-            );
-        }
+        need_endpoints(&block, &keys);
     }
     block.accept(&[
         "provider",
@@ -118,6 +98,43 @@ pub(crate) fn read(
         keys,
         written: Written(without_keys(value)),
     })
+}
+
+/// Where the provider is: as configured, as its first key says, or as everybody knows.
+fn base_url(
+    block: &Object<'_, '_>,
+    known: Option<&'static Builtin>,
+    network: &NetworkConfig,
+    keys: &[KeyConfig],
+) -> Option<Uri> {
+    let url = network
+        .base_url
+        .clone()
+        .or_else(|| keys.iter().find_map(|key| key.base_url.clone()))
+        .or_else(|| known?.base_url?.parse().ok());
+    if url.is_none()
+        && block
+            .get("network_config")
+            .and_then(|n| n.get("base_url"))
+            .is_none()
+    {
+        let path = format!("{}.base_url", block.at("network_config"));
+        block
+            .reader
+            .error(path, "is missing: where is this provider?");
+    }
+    url
+}
+
+/// Each Azure key has a resource of its own where the provider names none.
+fn need_endpoints(block: &Object<'_, '_>, keys: &[KeyConfig]) {
+    for (n, key) in keys.iter().enumerate() {
+        if key.base_url.is_none() {
+            let path = format!("{}[{n}].azure_key_config.endpoint", block.at("keys"));
+            let message = format!("is missing: where is the resource of {:?}?", key.name);
+            block.reader.error(path, message);
+        }
+    }
 }
 
 fn check_name(reader: &Reader<'_>, path: &str, name: &str) {

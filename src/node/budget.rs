@@ -76,6 +76,7 @@ mod tests {
             },
             retry_budget: None,
             health: Arc::default(),
+            names: Arc::default(),
         };
         View {
             providers: [(provider.id.clone(), Arc::new(provider))].into(),

@@ -11,6 +11,7 @@ pub mod history;
 mod incidents;
 pub mod keep;
 pub mod live;
+mod models;
 pub mod place;
 pub mod readiness;
 pub mod replicated;
@@ -66,6 +67,7 @@ pub struct Node {
     incidents: incidents::Incidents,
     cluster: OnceLock<Handle>,
     snapshot_interval: watch::Sender<std::time::Duration>,
+    models: models::Models,
 }
 
 /// What every node has a copy of.
@@ -272,6 +274,7 @@ impl Node {
         let now = self.clock.now();
         let mut view = tpm::with_dry(view, &state.tpm, state.tpm.routes(now), now);
         budget::carry_over(&mut view, &self.live().view);
+        self.models.name(&mut view, &catalog);
         self.measure(&mut view, &catalog);
         self.live.store(Arc::new(Live {
             view,

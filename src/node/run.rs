@@ -146,6 +146,7 @@ impl Node {
             unsaved: keep::Unsaved::default(),
             cluster: OnceLock::new(),
             snapshot_interval: watch::Sender::new(std::time::Duration::from_secs(300)),
+            models: super::models::Models::default(),
         };
         node.rebuild(&node.lock());
         Ok(node)

@@ -43,7 +43,7 @@ pub(super) struct Failed {
     /// For the walk.
     pub(super) failure: Failure,
     /// For holds.
-    pub(super) answer: Answer,
+    pub(super) answer: Box<Answer>,
     /// For the client: scrubbed.
     pub(super) error: Box<ErrorBody>,
     /// Of the provider, for the client.
@@ -192,7 +192,7 @@ impl Judge {
                 retry_after_ms: stated_ms,
                 callers_deadline: false,
             },
-            answer,
+            answer: Box::new(answer),
             error: Box::new(ErrorBody {
                 kind: clean(&facts.kind),
                 code: clean(&facts.code),
@@ -234,8 +234,8 @@ impl Failed {
         let class = self.failure.class;
         let of_the_caller = matches!(class, FailureClass::CallerFault | FailureClass::Cancelled)
             || self.failure.callers_deadline
-            || matches!(self.answer, Answer::Cancelled)
-            || (class.reason().is_some() && !matches!(self.answer, Answer::Refused(_)));
+            || matches!(*self.answer, Answer::Cancelled)
+            || (class.reason().is_some() && !matches!(*self.answer, Answer::Refused(_)));
         if of_the_caller {
             Ended::Nothing
         } else {
@@ -376,7 +376,7 @@ impl Failed {
                 retry_after_ms: None,
                 callers_deadline: false,
             },
-            answer,
+            answer: Box::new(answer),
             error: Box::new(ErrorBody {
                 kind: Some(label.to_owned()),
                 message,

@@ -14,6 +14,7 @@ mod edit;
 pub(crate) mod explain;
 mod failed;
 mod listed;
+pub(crate) mod listing;
 mod opening;
 mod outgoing;
 mod relay;

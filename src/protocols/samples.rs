@@ -277,7 +277,7 @@ pub(crate) fn gathered(deltas: Vec<Delta>) -> Answer {
     }
     let calls = answer.parts.iter_mut().filter_map(|part| match part {
         Part::ToolCall(call) => Some(call),
-        _ => None,
+        Part::Text(_) | Part::Media(_) | Part::Thought(_) | Part::ToolResult(_) => None,
     });
     for (call, json) in calls.zip(arguments) {
         if !json.is_empty() {

@@ -9,7 +9,7 @@ mod tests;
 
 use rand_core::RngCore;
 
-use super::plan::{Because, Candidate, Pool};
+use super::plan::{Because, Candidate, Pool, common_name};
 use super::view::{ProviderView, View};
 use super::{Leg, Plan, PlanError, RequestFacts, dry_run};
 use crate::health::State;
@@ -102,7 +102,7 @@ enum Start<'a> {
     },
     /// Drawn from a pool by these odds.
     Drawn {
-        pool: Pool<'a>,
+        pool: Box<Pool<'a>>,
         odds: Vec<f64>,
         because: Because,
     },
@@ -115,7 +115,7 @@ impl<'a> Start<'a> {
             first: begins.clone(),
             why,
         };
-        let pool = Pool::of(view, &facts.target.model, now);
+        let pool = Pool::of(view, asked(view, facts), now);
         let Some(named) = &facts.target.provider else {
             if !view.adaptive || !view.settings.direction_selection_enabled {
                 return certain("it comes first: choosing providers is off");
@@ -137,7 +137,7 @@ impl<'a> Start<'a> {
         Self::Drawn {
             odds: odds.into_vec(),
             because,
-            pool,
+            pool: Box::new(pool),
         }
     }
 
@@ -170,7 +170,8 @@ impl<'a> Start<'a> {
         provider: &ProviderView,
         now: Mono,
     ) -> ProviderTold {
-        let candidate = Candidate::new(view, provider, &facts.target.model, now);
+        let candidate = Candidate::new(view, provider, &facts.target.model, now)
+            .or_else(|| Candidate::new(view, provider, asked(view, facts), now));
         let model = candidate.map_or(&facts.target.model, |candidate| candidate.model);
         let leg = |leg: &Leg| leg.provider == provider.id && leg.model == *model;
         let place = plan.legs.iter().position(leg);
@@ -196,6 +197,17 @@ impl<'a> Start<'a> {
             model: model.clone(),
         }
     }
+}
+
+/// The model as all providers are asked for it.
+fn asked<'a>(view: &'a View, facts: &'a RequestFacts) -> &'a ModelId {
+    let model = &facts.target.model;
+    let named = facts
+        .target
+        .provider
+        .as_ref()
+        .and_then(|id| view.provider(id));
+    named.map_or(model, |named| common_name(named, model))
 }
 
 /// Why a provider that serves the model is no part of the plan.

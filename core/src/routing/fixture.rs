@@ -100,6 +100,7 @@ pub(crate) fn provider(id: &str, keys: impl IntoIterator<Item = KeyView>) -> Pro
         retry: RetryPolicy::default(),
         retry_budget: None,
         health: Arc::default(),
+        names: Arc::default(),
     }
 }
 

@@ -8,6 +8,7 @@ pub mod explain;
 #[cfg(test)]
 pub(crate) mod fixture;
 pub mod key;
+pub mod naming;
 pub mod pin;
 pub mod plan;
 pub mod provider;

@@ -20,6 +20,7 @@ use crate::time::Mono;
 use crate::trail::{LogLine, Route};
 
 pub(crate) use crate::trail::Because;
+pub(crate) use named::common_name;
 pub(crate) use pool::{Candidate, Pool};
 
 /// What planning needs of a request.

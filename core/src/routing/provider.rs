@@ -68,7 +68,15 @@ impl ProviderView {
     /// Whether and how surely the provider serves the model, and the model as its keys name it.
     #[must_use]
     pub fn offer<'a>(&'a self, model: &'a ModelId) -> Option<(Serves, &'a ModelId)> {
-        Some((self.serves(model)?, model))
+        match self.serves(model) {
+            Some(Serves::Named) => Some((Serves::Named, model)),
+            Some(Serves::Any) if self.names.lists(model) => Some((Serves::Named, model)),
+            found => {
+                let own = self.names.own(model);
+                let own = own.and_then(|own| self.serves(own).map(|_| (Serves::Named, own)));
+                own.or_else(|| Some((found?, model)))
+            }
+        }
     }
 
     /// How the provider stands for the model.

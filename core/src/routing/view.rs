@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::budget::{BudgetRule, RetryBudget};
+use super::naming::Names;
 use super::settings::Settings;
 use crate::health::ModelHealth;
 use crate::holds::KeyHolds;
@@ -39,6 +40,8 @@ pub struct ProviderView {
     pub retry_budget: Option<Arc<dyn RetryBudget>>,
     /// What this node has measured, by model. A model without traffic is not in it.
     pub health: Arc<BTreeMap<ModelId, ModelHealth>>,
+    /// What its models are called, here and elsewhere.
+    pub names: Arc<Names>,
 }
 
 /// One key: what is configured, and what holds it.

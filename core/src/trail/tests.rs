@@ -121,7 +121,7 @@ fn providers() {
         due: None,
     };
     let chosen = |because| provider_chosen(route, 3, because, direction);
-    let many = vec![&names.azure; 10];
+    let many = [&names.azure; 10];
     insta::assert_snapshot!(shown(&[
         chosen(Because::Best),
         chosen(Because::Drawn(2)),

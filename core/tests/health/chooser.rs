@@ -131,6 +131,7 @@ impl ByHealth {
             retry: RetryPolicy::default(),
             retry_budget: None,
             health: Arc::default(),
+            names: Arc::default(),
         };
         let view = View {
             providers: BTreeMap::from([(provider.clone(), Arc::new(of_pool))]),

@@ -123,7 +123,7 @@ impl ReadStream for Reader {
 
 impl Reader {
     fn piece(&mut self, piece: Piece<'_>, out: &mut Vec<Delta>) -> Result<(), Malformed> {
-        let plain = piece.reasoning.and_then(|raw| text_of(raw));
+        let plain = piece.reasoning.and_then(text_of);
         let thought = piece.reasoning_content.or(plain);
         out.extend(thought.filter(|t| !t.is_empty()).map(Delta::Thought));
         for detail in piece.reasoning_details.unwrap_or_default() {

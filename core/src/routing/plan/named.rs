@@ -4,7 +4,7 @@ use rand_core::RngCore;
 
 use super::{Candidate, Leg, PlanError, Planning, Pool};
 use crate::holds::view::Standing;
-use crate::ids::{KeyId, ProviderId};
+use crate::ids::{KeyId, ModelId, ProviderId};
 use crate::routing::settings::RerouteTarget;
 use crate::routing::view::ProviderView;
 use crate::trail::{self, StaysBecause};
@@ -40,7 +40,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
         }
         if view.settings.append_fallbacks_to_pinned || (redirect && failing.is_some()) {
             self.manage_own_fallbacks(None, None);
-            let mut pool = Pool::of(view, asked, self.now);
+            let mut pool = Pool::of(view, common_name(provider, asked), self.now);
             pool.shuffle_equals(self.rng);
             self.append(pool.usable());
         } else {
@@ -89,7 +89,7 @@ impl<'a, R: RngCore> Planning<'a, R> {
     /// provider last. False where nobody else could take it.
     fn move_away(&mut self, named: &Candidate<'a>, pins: &Pins) -> bool {
         let (view, asked) = (self.view, self.model());
-        let mut others = Pool::of(view, asked, self.now)
+        let mut others = Pool::of(view, common_name(named.provider, asked), self.now)
             .only(|candidate| candidate.provider.id != named.provider.id);
         others.shuffle_equals(self.rng);
         let own = match view.settings.reroute_target {
@@ -175,6 +175,11 @@ impl<'a, R: RngCore> Planning<'a, R> {
         }
         self.plan.legs.push(leg);
     }
+}
+
+/// What other providers are asked for when a request leaves this one.
+pub(crate) fn common_name<'a>(provider: &'a ProviderView, asked: &'a ModelId) -> &'a ModelId {
+    provider.names.common(asked).unwrap_or(asked)
 }
 
 /// Which keys legs at the named provider are pinned to.

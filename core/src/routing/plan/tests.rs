@@ -1,6 +1,7 @@
 //! Where requests go: named and bare, held and due, moved, appended, pruned, pinned.
 
 mod health;
+mod names;
 mod sessions;
 
 use std::collections::BTreeMap;

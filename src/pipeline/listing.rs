@@ -1,0 +1,250 @@
+//! Which models providers say that they have: asked in the background, never waited for.
+//!
+//! Each provider is asked at start, when it or its keys change, and every hour. What it said last stays
+//! until it says something else: one that is down, slow or talks nonsense changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request};
+use http_body_util::{BodyExt, Full, Limited};
+use serde::Deserialize;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use holdline_core::ids::{Fingerprint, ModelId, ProviderId};
+use holdline_core::time::WallMs;
+
+use super::upstream::Upstream;
+use crate::config::{Catalog, Key, Provider};
+use crate::node::Node;
+use crate::protocols::Operation;
+use crate::providers::{Call, Credential, Kind, join};
+
+/// How often a provider that answered is asked again.
+const EVERY: Duration = Duration::from_secs(3_600);
+
+/// How long after a failure.
+const AFTER_FAILURE: Duration = Duration::from_secs(300);
+
+/// How long one answer may take.
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// The largest answer that is read.
+const MAX_BYTES: usize = 8 << 20;
+
+/// The most models of a provider, and the longest name, that are kept.
+const MAX_MODELS: usize = 5_000;
+const MAX_NAME: usize = 256;
+
+/// How many providers are asked at the same time.
+const AT_ONCE: usize = 4;
+
+/// What a provider answers.
+#[derive(Deserialize)]
+struct List {
+    data: Vec<Model>,
+}
+
+#[derive(Deserialize)]
+struct Model {
+    id: String,
+}
+
+/// When a provider is asked next, and what it was when it was asked last.
+struct Turn {
+    identity: Fingerprint,
+    next: Instant,
+}
+
+/// Keeps the node's lists until the end.
+pub(crate) async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
+    let upstream = Arc::new(Upstream::new());
+    let mut turns: BTreeMap<ProviderId, Turn> = BTreeMap::new();
+    loop {
+        let changed = node.catalog_changed();
+        let catalog = Arc::clone(&node.live().catalog);
+        turns.retain(|id, _| catalog.providers.contains_key(id));
+        let due = due(&catalog, &turns);
+        for (provider, list) in ask_all(due, &upstream, node.clock.wall(), &end).await {
+            let wait = if list.is_some() { EVERY } else { AFTER_FAILURE };
+            let turn = Turn {
+                identity: identity(&provider),
+                next: Instant::now() + wait,
+            };
+            turns.insert(provider.id.clone(), turn);
+            if let Some(models) = list {
+                node.learn_models(&provider.id, models);
+            }
+        }
+        let next = turns.values().map(|turn| turn.next).min();
+        let next = next.unwrap_or_else(|| Instant::now() + EVERY);
+        tokio::select! {
+            () = end.cancelled() => return,
+            () = changed => {}
+            () = tokio::time::sleep_until(next) => {}
+        }
+    }
+}
+
+/// The providers that can be asked and are to be asked now.
+fn due(catalog: &Catalog, turns: &BTreeMap<ProviderId, Turn>) -> Vec<Arc<Provider>> {
+    let now = Instant::now();
+    let is_due = |provider: &&Arc<Provider>| {
+        let askable = matches!(provider.kind, Kind::OpenAi | Kind::Anthropic);
+        let turn = turns.get(&provider.id);
+        askable
+            && (provider.keyless || key(provider).is_some())
+            && turn.is_none_or(|turn| turn.next <= now || turn.identity != identity(provider))
+    };
+    catalog.providers.values().filter(is_due).cloned().collect()
+}
+
+/// Tells whether a provider is still what it was when it was asked.
+fn identity(provider: &Provider) -> Fingerprint {
+    let url = provider.base_url.to_string();
+    let key = key(provider).map(|key| key.spec.fingerprint.0.to_be_bytes());
+    Fingerprint::of(&[
+        url.as_bytes(),
+        provider.chat_path.as_bytes(),
+        key.as_ref().map_or(&[], |key| key),
+    ])
+}
+
+/// The key that asks.
+fn key(provider: &Provider) -> Option<&Arc<Key>> {
+    provider.keys.iter().find(|key| key.spec.enabled)
+}
+
+type Answered = (Arc<Provider>, Option<BTreeSet<ModelId>>);
+
+async fn ask_all(
+    due: Vec<Arc<Provider>>,
+    upstream: &Arc<Upstream>,
+    now: WallMs,
+    end: &CancellationToken,
+) -> Vec<Answered> {
+    let mut left = due.into_iter();
+    let mut asking = JoinSet::new();
+    let mut answered = Vec::new();
+    loop {
+        while asking.len() < AT_ONCE
+            && let Some(provider) = left.next()
+        {
+            let upstream = Arc::clone(upstream);
+            asking.spawn(async move {
+                let list = tokio::time::timeout(LIMIT, ask(&provider, &upstream, now)).await;
+                (provider, list.ok().flatten())
+            });
+        }
+        let next = tokio::select! {
+            next = asking.join_next() => next,
+            // What is under way ends with the set.
+            () = end.cancelled() => return Vec::new(),
+        };
+        match next {
+            Some(Ok(answer)) => answered.push(answer),
+            Some(Err(error)) => tracing::error!(%error, "asking a provider for its models failed"),
+            None => return answered,
+        }
+    }
+}
+
+/// One provider's list, if it gives one.
+async fn ask(provider: &Provider, upstream: &Upstream, now: WallMs) -> Option<BTreeSet<ModelId>> {
+    let request = request(provider, now)?;
+    let (head, body) = request.into_parts();
+    let request = Request::from_parts(head, Full::new(body));
+    let response = upstream.send(&provider.network, request).await.ok()?;
+    if !response.status().is_success() {
+        let status = response.status().as_u16();
+        tracing::debug!(provider = %provider.id, status, "the provider does not list its models");
+        return None;
+    }
+    let body = Limited::new(response.into_body(), MAX_BYTES);
+    let bytes = body.collect().await.ok()?.to_bytes();
+    read(&bytes)
+}
+
+fn request(provider: &Provider, now: WallMs) -> Option<Request<Bytes>> {
+    let adapter = provider.kind.adapter()?;
+    let key = key(provider);
+    let client = HeaderMap::new();
+    let call = Call {
+        provider,
+        key: key.map(AsRef::as_ref),
+        protocol: *provider.speaks.first()?,
+        operation: Operation::Answer,
+        stream: false,
+        model: "",
+        alias: None,
+        client: &client,
+    };
+    let mut request = Request::new(Bytes::new());
+    *request.uri_mut() = join(call.base(), &path(&provider.chat_path)).ok()?;
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+    headers.insert(USER_AGENT, HeaderValue::from_static(product));
+    for (name, value) in &provider.network.extra_headers {
+        headers.insert(name, value.clone());
+    }
+    let credential = key.map_or(Credential::None, |key| Credential::Secret(&key.value));
+    adapter.sign(&call, credential, now, &mut request).ok()?;
+    Some(request)
+}
+
+/// Beside chat completions, wherever those are.
+fn path(chat_path: &str) -> String {
+    let root = chat_path.strip_suffix("/chat/completions");
+    format!("{}/models", root.unwrap_or("/v1"))
+}
+
+/// The names in an answer, none where it is no list.
+fn read(body: &[u8]) -> Option<BTreeSet<ModelId>> {
+    let list: List = serde_json::from_slice(body).ok()?;
+    let fits = |id: &str| (1..=MAX_NAME).contains(&id.len()) && !id.chars().any(char::is_control);
+    let names = list.data.into_iter().map(|model| model.id);
+    let names = names.filter(|id| fits(id)).take(MAX_MODELS);
+    Some(names.map(ModelId::from).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_both_shapes_are_read_and_bounded() {
+        let openai = br#"{"object":"list","data":[{"id":"b","object":"model"},{"id":"a"},{"id":""},{"id":"x\n"}]}"#;
+        let names = read(openai).unwrap();
+        let names: Vec<&str> = names.iter().map(ModelId::as_str).collect();
+        assert_eq!(names, ["a", "b"]);
+        let anthropic = br#"{"data":[{"type":"model","id":"claude"}],"has_more":false}"#;
+        assert_eq!(read(anthropic).unwrap().len(), 1);
+        for nonsense in [
+            "",
+            "[]",
+            "{}",
+            r#"{"data":{}}"#,
+            r#"{"data":[{"name":"a"}]}"#,
+        ] {
+            assert_eq!(read(nonsense.as_bytes()), None, "{nonsense}");
+        }
+        let many: Vec<String> = (0..MAX_MODELS + 9)
+            .map(|n| format!(r#"{{"id":"{n}"}}"#))
+            .collect();
+        let many = format!(r#"{{"data":[{}]}}"#, many.join(","));
+        assert_eq!(read(many.as_bytes()).unwrap().len(), MAX_MODELS);
+    }
+
+    #[test]
+    fn lists_stand_beside_chat() {
+        assert_eq!(path("/v1/chat/completions"), "/v1/models");
+        assert_eq!(path("/chat/completions"), "/models");
+        assert_eq!(path("/somewhere/else"), "/v1/models");
+    }
+}
