@@ -76,7 +76,10 @@ impl Gateway {
         match (path, request.method()) {
             (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
                 match parts.pipeline.caller(request.headers()) {
-                    Ok(_) => models::list(&parts.node.live(), request.uri().query()),
+                    Ok(_) => {
+                        parts.node.lists().await;
+                        models::list(&parts.node.live(), request.uri().query())
+                    }
                     Err(refusal) => refusal.into_response_in(routes::dialect(path)),
                 }
             }
@@ -85,7 +88,10 @@ impl Gateway {
             }
             _ if models::is_googles(path) => match *request.method() {
                 Method::GET => match parts.pipeline.caller(request.headers()) {
-                    Ok(_) => models::googles(&parts.node.live(), path),
+                    Ok(_) => {
+                        parts.node.lists().await;
+                        models::googles(&parts.node.live(), path)
+                    }
                     Err(refusal) => refusal.into_response_in(Protocol::Generate),
                 },
                 _ => wrong_method("GET", Protocol::Generate),

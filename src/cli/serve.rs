@@ -143,6 +143,7 @@ async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Resul
     let address = server.local_addr();
     tracing::info!(node = %node.id, region = %node.region, %address, "serving");
 
+    node.expect_lists();
     let drain = CancellationToken::new();
     let serving = tokio::spawn(server.serve(
         Gateway::new(Arc::clone(&node), router(Arc::clone(&node))),

@@ -2,20 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use holdline_core::ids::{ModelId, ProviderId};
 use holdline_core::routing::naming::{Names, Naming};
 use holdline_core::routing::{ModelRule, View};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::Node;
 use crate::config::{Catalog, Provider};
 
 /// What providers said last.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Models {
     listed: Mutex<Listed>,
     changed: Notify,
+    /// False from the start of a node that asks until every provider was asked once.
+    asked: watch::Sender<bool>,
+}
+
+/// How long people who want the list wait for the first answers.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+impl Default for Models {
+    fn default() -> Self {
+        Self {
+            listed: Mutex::default(),
+            changed: Notify::default(),
+            asked: watch::Sender::new(true),
+        }
+    }
 }
 
 type Listed = BTreeMap<ProviderId, BTreeSet<ModelId>>;
@@ -50,6 +66,23 @@ impl Node {
             tracing::debug!(%provider, models = models.len(), "the provider lists its models");
             self.rebuild(&state);
         }
+    }
+
+    /// Providers are about to be asked for the first time.
+    pub(crate) fn expect_lists(&self) {
+        self.models.asked.send_replace(false);
+    }
+
+    /// Every provider was asked once.
+    pub(crate) fn all_asked(&self) {
+        self.models.asked.send_replace(true);
+    }
+
+    /// Waits, but not for long, until providers were asked once.
+    pub(crate) async fn lists(&self) {
+        let mut asked = self.models.asked.subscribe();
+        // Late or not: what is known by then is the list.
+        let _ = tokio::time::timeout(PATIENCE, asked.wait_for(|asked| *asked)).await;
     }
 
     /// Ready when providers or keys may have changed since the last time.

@@ -16,12 +16,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use holdline_core::holds::view::HoldRef;
 use holdline_core::ids::{Fingerprint, ModelId, ProviderId};
 use holdline_core::time::WallMs;
 
 use super::upstream::Upstream;
-use crate::config::{Catalog, Key, Provider};
-use crate::node::Node;
+use crate::config::{Key, Provider};
+use crate::node::{Live, Node};
 use crate::protocols::Operation;
 use crate::providers::{Call, Credential, Kind, join};
 
@@ -67,20 +68,12 @@ pub(crate) async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
     let mut turns: BTreeMap<ProviderId, Turn> = BTreeMap::new();
     loop {
         let changed = node.catalog_changed();
-        let catalog = Arc::clone(&node.live().catalog);
-        turns.retain(|id, _| catalog.providers.contains_key(id));
-        let due = due(&catalog, &turns);
-        for (provider, list) in ask_all(due, &upstream, node.clock.wall(), &end).await {
-            let wait = if list.is_some() { EVERY } else { AFTER_FAILURE };
-            let turn = Turn {
-                identity: identity(&provider),
-                next: Instant::now() + wait,
-            };
-            turns.insert(provider.id.clone(), turn);
-            if let Some(models) = list {
-                node.learn_models(&provider.id, models);
-            }
-        }
+        let live = Arc::clone(&node.live());
+        turns.retain(|id, _| live.catalog.providers.contains_key(id));
+        let due = due(&live, &turns);
+        let asked = ask_all(due, &upstream, &node, &end).await;
+        turns.extend(asked);
+        node.all_asked();
         let next = turns.values().map(|turn| turn.next).min();
         let next = next.unwrap_or_else(|| Instant::now() + EVERY);
         tokio::select! {
@@ -91,72 +84,106 @@ pub(crate) async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
     }
 }
 
-/// The providers that can be asked and are to be asked now.
-fn due(catalog: &Catalog, turns: &BTreeMap<ProviderId, Turn>) -> Vec<Arc<Provider>> {
+/// A provider, and with which key it is asked.
+struct Asked {
+    provider: Arc<Provider>,
+    key: Option<Arc<Key>>,
+}
+
+/// The providers that can be asked and are to be asked now. A held key asks nothing.
+fn due(live: &Live, turns: &BTreeMap<ProviderId, Turn>) -> Vec<Asked> {
     let now = Instant::now();
-    let is_due = |provider: &&Arc<Provider>| {
+    let asked = |provider: &Arc<Provider>| {
         let askable = matches!(provider.kind, Kind::OpenAi | Kind::Anthropic);
         let turn = turns.get(&provider.id);
-        askable
-            && (provider.keyless || key(provider).is_some())
-            && turn.is_none_or(|turn| turn.next <= now || turn.identity != identity(provider))
+        let is_due =
+            turn.is_none_or(|turn| turn.next <= now || turn.identity != identity(provider));
+        let key = free_key(provider, live);
+        (askable && is_due && (provider.keyless || key.is_some())).then(|| Asked {
+            provider: Arc::clone(provider),
+            key,
+        })
     };
-    catalog.providers.values().filter(is_due).cloned().collect()
+    live.catalog.providers.values().filter_map(asked).collect()
+}
+
+fn free_key(provider: &Provider, live: &Live) -> Option<Arc<Key>> {
+    let seen = live.view.provider(&provider.id)?;
+    let is_free = |key: &&Arc<Key>| {
+        let mut keys = seen.keys.iter();
+        let seen = keys.find(|seen| seen.spec.id == key.spec.id);
+        let is_held = |hold: &HoldRef| hold.register.is_held();
+        key.spec.enabled && seen.is_some_and(|seen| !seen.holds.key.as_ref().is_some_and(is_held))
+    };
+    provider.keys.iter().find(is_free).cloned()
 }
 
 /// Tells whether a provider is still what it was when it was asked.
 fn identity(provider: &Provider) -> Fingerprint {
     let url = provider.base_url.to_string();
-    let key = key(provider).map(|key| key.spec.fingerprint.0.to_be_bytes());
+    let first = provider.keys.iter().find(|key| key.spec.enabled);
+    let first = first.map(|key| key.spec.fingerprint.0.to_be_bytes());
     Fingerprint::of(&[
         url.as_bytes(),
         provider.chat_path.as_bytes(),
-        key.as_ref().map_or(&[], |key| key),
+        first.as_ref().map_or(&[], |key| key),
     ])
 }
 
-/// The key that asks.
-fn key(provider: &Provider) -> Option<&Arc<Key>> {
-    provider.keys.iter().find(|key| key.spec.enabled)
-}
-
-type Answered = (Arc<Provider>, Option<BTreeSet<ModelId>>);
-
+/// Asks them, some at a time; the node learns each answer when it comes. Tells when each is asked again.
 async fn ask_all(
-    due: Vec<Arc<Provider>>,
+    due: Vec<Asked>,
     upstream: &Arc<Upstream>,
-    now: WallMs,
+    node: &Node,
     end: &CancellationToken,
-) -> Vec<Answered> {
+) -> BTreeMap<ProviderId, Turn> {
     let mut left = due.into_iter();
     let mut asking = JoinSet::new();
-    let mut answered = Vec::new();
+    let mut turns = BTreeMap::new();
     loop {
         while asking.len() < AT_ONCE
-            && let Some(provider) = left.next()
+            && let Some(Asked { provider, key }) = left.next()
         {
-            let upstream = Arc::clone(upstream);
+            let (upstream, now) = (Arc::clone(upstream), node.clock.wall());
             asking.spawn(async move {
-                let list = tokio::time::timeout(LIMIT, ask(&provider, &upstream, now)).await;
+                let list = ask(&provider, key.as_deref(), &upstream, now);
+                let list = tokio::time::timeout(LIMIT, list).await;
                 (provider, list.ok().flatten())
             });
         }
         let next = tokio::select! {
             next = asking.join_next() => next,
             // What is under way ends with the set.
-            () = end.cancelled() => return Vec::new(),
+            () = end.cancelled() => return turns,
         };
-        match next {
-            Some(Ok(answer)) => answered.push(answer),
-            Some(Err(error)) => tracing::error!(%error, "asking a provider for its models failed"),
-            None => return answered,
+        let (provider, list) = match next {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => {
+                tracing::error!(%error, "asking a provider for its models failed");
+                continue;
+            }
+            None => return turns,
+        };
+        let wait = if list.is_some() { EVERY } else { AFTER_FAILURE };
+        let turn = Turn {
+            identity: identity(&provider),
+            next: Instant::now() + wait,
+        };
+        turns.insert(provider.id.clone(), turn);
+        if let Some(models) = list {
+            node.learn_models(&provider.id, models);
         }
     }
 }
 
 /// One provider's list, if it gives one.
-async fn ask(provider: &Provider, upstream: &Upstream, now: WallMs) -> Option<BTreeSet<ModelId>> {
-    let request = request(provider, now)?;
+async fn ask(
+    provider: &Provider,
+    key: Option<&Key>,
+    upstream: &Upstream,
+    now: WallMs,
+) -> Option<BTreeSet<ModelId>> {
+    let request = request(provider, key, now)?;
     let (head, body) = request.into_parts();
     let request = Request::from_parts(head, Full::new(body));
     let response = upstream.send(&provider.network, request).await.ok()?;
@@ -170,13 +197,12 @@ async fn ask(provider: &Provider, upstream: &Upstream, now: WallMs) -> Option<BT
     read(&bytes)
 }
 
-fn request(provider: &Provider, now: WallMs) -> Option<Request<Bytes>> {
+fn request(provider: &Provider, key: Option<&Key>, now: WallMs) -> Option<Request<Bytes>> {
     let adapter = provider.kind.adapter()?;
-    let key = key(provider);
     let client = HeaderMap::new();
     let call = Call {
         provider,
-        key: key.map(AsRef::as_ref),
+        key,
         protocol: *provider.speaks.first()?,
         operation: Operation::Answer,
         stream: false,

@@ -37,7 +37,7 @@
 //!    `speaks` of a row of [`crate::config::builtin`], and the provider's adapter in [`crate::providers`]
 //!    knows its endpoint.
 //! 4. Snapshots of recorded shapes and a round trip (`talk` -> protocol -> `talk`) in its `tests.rs`:
-//!    [`samples`] has generators for the round trip.
+//!    `samples` has generators for the round trip.
 //!
 //! A protocol that only passes through implements the required methods and leaves the conversions at
 //! their defaults: they say that there is none. Most of those are a row of [`passing`].

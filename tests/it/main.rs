@@ -9,6 +9,7 @@ mod hostile;
 mod leaving;
 mod limits;
 mod retries;
+mod routing;
 mod speaking;
 mod streams;
 mod support;

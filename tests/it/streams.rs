@@ -10,7 +10,7 @@ use crate::support::{Answer, Mock, Play, TestNode, events, provider, stream};
 
 async fn two_keys(mock: &Mock, network: Value) -> TestNode {
     let mut one = provider(&mock.url(), &["k-a", "k-b"], &network);
-    one["keys"][1]["weight"] = json!(0.000_001);
+    one["keys"][1]["weight"] = json!(0);
     TestNode::start(&json!({"providers": {"one": one}})).await
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A node follows what it sees by itself ([`Tracker`]): routes whose health fails, holds, providers with
 //! every key out. What one node saw of one trouble is a [`Sighting`]; it is kept there and told as it is.
-//! An [`Incident`] is what [`merge`] makes of the sightings of all nodes, the same on whichever node it is
+//! An [`Incident`] is what [`merge()`] makes of the sightings of all nodes, the same on whichever node it is
 //! asked for. [`Query`] picks, sorts and counts incidents.
 
 mod merge;

@@ -78,8 +78,7 @@ impl TestNode {
             server = server.with_tls(acceptor);
         }
         let address = server.local_addr();
-        let router =
-            api::health::router(Arc::clone(&node)).merge(api::metrics::router(Arc::clone(&node)));
+        let router = api::router(Arc::clone(&node));
         let gateway = Gateway::new(Arc::clone(&node), router);
         let shutdown = CancellationToken::new();
         let serving = tokio::spawn(server.serve(gateway, shutdown.clone()));
