@@ -1,5 +1,5 @@
-//! What choosing costs: one key of a provider, and a whole plan. 3 providers of 10 keys that serve 5
-//! models, every fifth key held.
+//! What choosing costs: one key of a provider, and a whole plan. 5 providers of 10 keys that serve 5
+//! models, all measured, every fifth key held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use holdline_core::failure::Reason;
+use holdline_core::health::{InFlight, ModelHealth, RouteHealth};
 use holdline_core::holds::view::HoldRef;
 use holdline_core::holds::{Body, KeyHolds, Register, Wait};
 use holdline_core::ids::{Fingerprint, KeyId, ModelId, ProviderId};
@@ -19,7 +20,7 @@ use holdline_core::time::Mono;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-const PROVIDERS: usize = 3;
+const PROVIDERS: usize = 5;
 const KEYS: usize = 10;
 const MODELS: usize = 5;
 const HELD_EVERY: usize = 5;
@@ -77,6 +78,26 @@ fn key(provider: usize, number: usize) -> KeyView {
     }
 }
 
+/// Every key was used; the providers differ a little.
+fn health(provider: usize) -> BTreeMap<ModelId, ModelHealth> {
+    let of_model = |at| {
+        let health = ModelHealth {
+            routes: vec![
+                RouteHealth {
+                    tried: true,
+                    ..RouteHealth::UNMEASURED
+                };
+                KEYS
+            ],
+            in_flight: vec![InFlight::default(); KEYS],
+            score: if provider == 0 { 0.7 } else { 0.95 },
+            ..ModelHealth::default()
+        };
+        (ModelId::from(model(at)), health)
+    };
+    (0..MODELS).map(of_model).collect()
+}
+
 fn view() -> View {
     let provider = |at| {
         let id = ProviderId::from(format!("provider-{at}"));
@@ -86,7 +107,7 @@ fn view() -> View {
             keyless: false,
             retry: RetryPolicy::default(),
             retry_budget: None,
-            health: Arc::default(),
+            health: Arc::new(health(at)),
             names: Arc::default(),
         };
         (id, Arc::new(view))

@@ -265,6 +265,10 @@ impl Node {
             );
         }
         let changed = tracker.take_changed();
+        // Who looks to answer a question leaves it to the task to write and tell what was new.
+        if !changed.is_empty() {
+            incidents.changed.notify_one();
+        }
         for sighting in changed {
             followed.unsaved.insert(sighting.id.clone(), sighting);
         }
