@@ -32,6 +32,9 @@ const EVERY: Duration = Duration::from_secs(3_600);
 /// How long after a failure.
 const AFTER_FAILURE: Duration = Duration::from_secs(300);
 
+/// How long nobody is asked at least, unless a provider changes.
+const LEAST_PAUSE: Duration = Duration::from_secs(30);
+
 /// How long one answer may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -74,14 +77,21 @@ pub(crate) async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
         let asked = ask_all(due, &upstream, &node, &end).await;
         turns.extend(asked);
         node.all_asked();
-        let next = turns.values().map(|turn| turn.next).min();
-        let next = next.unwrap_or_else(|| Instant::now() + EVERY);
+        let next = next_look(&turns, Instant::now());
         tokio::select! {
             () = end.cancelled() => return,
             () = changed => {}
             () = tokio::time::sleep_until(next) => {}
         }
     }
+}
+
+/// When somebody is due next. A provider that was due but whose keys are all held is still due: it must
+/// not keep the task spinning, nor wait for an hour once a key is free.
+fn next_look(turns: &BTreeMap<ProviderId, Turn>, now: Instant) -> Instant {
+    let next = turns.values().map(|turn| turn.next).min();
+    let latest = now + AFTER_FAILURE;
+    next.unwrap_or(latest).clamp(now + LEAST_PAUSE, latest)
 }
 
 /// A provider, and with which key it is asked.
@@ -265,6 +275,25 @@ mod tests {
             .collect();
         let many = format!(r#"{{"data":[{}]}}"#, many.join(","));
         assert_eq!(read(many.as_bytes()).unwrap().len(), MAX_MODELS);
+    }
+
+    #[test]
+    fn a_provider_whose_keys_are_held_does_not_keep_the_task_spinning() {
+        let now = Instant::now() + EVERY;
+        let due_at = |next| {
+            let turn = Turn {
+                identity: Fingerprint(1),
+                next,
+            };
+            BTreeMap::from([(ProviderId::from("p"), turn)])
+        };
+        let overdue = due_at(now.checked_sub(AFTER_FAILURE).unwrap());
+        assert_eq!(next_look(&overdue, now), now + LEAST_PAUSE);
+        let soon = now + Duration::from_secs(60);
+        assert_eq!(next_look(&due_at(soon), now), soon);
+        for far in [due_at(now + EVERY), BTreeMap::new()] {
+            assert_eq!(next_look(&far, now), now + AFTER_FAILURE);
+        }
     }
 
     #[test]
