@@ -8,9 +8,9 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use memchr::memmem;
 use tokio::time::Instant;
 
+use super::answer_headers;
 use super::convert;
 use super::course::Course;
 use super::decode::Decoder;
@@ -164,7 +164,7 @@ async fn whole(
             "the provider's answer is no JSON object".to_owned(),
         ));
     }
-    let mut shown = answer_headers(&headers, judge);
+    let mut shown = answer_headers::of(&headers, judge);
     let kind = headers.get(CONTENT_TYPE).filter(|_| !json);
     let json = || HeaderValue::from_static("application/json");
     shown.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
@@ -182,7 +182,7 @@ pub(super) async fn as_it_came(
         return Err(refused(response, limit, judge).await);
     }
     let (headers, body) = read_whole(timeout, response, limit).await?;
-    Ok((answer_headers(&headers, judge), body))
+    Ok((answer_headers::of(&headers, judge), body))
 }
 
 async fn read_whole(
@@ -252,52 +252,6 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
         let kind = kind.trim_start().to_ascii_lowercase();
         !kind.starts_with("application/json") && !kind.starts_with("text/html")
     })
-}
-
-/// The provider's headers that a client may see: no transfer, no cookies, nothing that steers a browser,
-/// nothing with a credential.
-pub(super) fn answer_headers(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
-    const DROPPED: [&str; 25] = [
-        "alt-svc",
-        "api-key",
-        "authorization",
-        "clear-site-data",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "date",
-        "keep-alive",
-        "location",
-        "proxy-authenticate",
-        "proxy-connection",
-        "refresh",
-        "retry-after",
-        "server",
-        "set-cookie",
-        "strict-transport-security",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "www-authenticate",
-        "x-api-key",
-        "x-request-id",
-    ];
-    let is_clean = |value: &HeaderValue| {
-        let repeats = |s: &str| memmem::find(value.as_bytes(), s.as_bytes()).is_some();
-        !judge.sent().any(repeats)
-    };
-    // Which pages may read the answer is the gateway's affair.
-    let is_dropped = |name: &str| DROPPED.contains(&name) || name.starts_with("access-control-");
-    let passing = headers
-        .iter()
-        .filter(|(name, value)| !is_dropped(name.as_str()) && is_clean(value));
-    let mut passed = HeaderMap::with_capacity(headers.len());
-    for (name, value) in passing {
-        passed.append(name.clone(), value.clone());
-    }
-    passed
 }
 
 /// Statuses that a provider may not give a client: informational ones and nonsense.

@@ -18,7 +18,7 @@ use holdline_core::time::WallMs;
 use holdline_core::tpm::Limits;
 use holdline_core::walk::Failure;
 
-use super::call;
+use super::answer_headers;
 use super::course::{Course, Flight};
 use super::tokens::Proof;
 use super::upstream::Forbidden;
@@ -199,7 +199,7 @@ impl Judge {
                 message,
                 param: clean(&facts.param),
             }),
-            headers: Box::new(call::answer_headers(headers, self)),
+            headers: Box::new(answer_headers::of(headers, self)),
             dry_ms,
             reach: Reach::Connected,
         }

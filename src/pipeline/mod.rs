@@ -5,6 +5,7 @@
 
 mod account;
 mod admit;
+mod answer_headers;
 mod call;
 pub(crate) mod caller;
 mod convert;

@@ -11,7 +11,8 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::call::{Limit, answer_headers};
+use super::answer_headers;
+use super::call::Limit;
 use super::course::Flight;
 use super::decode::Decoder;
 use super::failed::{Failed, Judge};
@@ -57,7 +58,7 @@ pub(super) async fn open(
     let (head, upstream) = response.into_parts();
     let content_type = head.headers.get(CONTENT_TYPE);
     let mut opened = Opened {
-        headers: answer_headers(&head.headers, &judge),
+        headers: answer_headers::of(&head.headers, &judge),
         plain: Some(BytesMut::new()),
         held_back: Vec::new(),
         decoder: Decoder::of(&head.headers),

@@ -59,6 +59,14 @@ async fn answers_keep_every_byte_and_gain_extra_fields() {
         ("x-api-key", "sk-k-a"),
         ("x-echo", "Bearer sk-k-a"),
         ("x-request-id", "theirs"),
+        ("request-id", "req_7"),
+        ("anthropic-ratelimit-tokens-remaining", "9"),
+        ("retry-after-ms", "250"),
+        ("openai-processing-ms", "12"),
+        ("server", "secret-build/7"),
+        ("x-made-up", "1"),
+        ("location", "https://elsewhere.example"),
+        ("access-control-allow-origin", "*"),
     ];
     let mock = Mock::start(move |_| Play::whole(200, &headers, text.as_bytes())).await;
     let node = one(&mock).await;
@@ -71,7 +79,24 @@ async fn answers_keep_every_byte_and_gain_extra_fields() {
     );
     assert_eq!(answer.header("x-request-id"), "mine");
     assert_eq!(answer.header("x-ratelimit-remaining-requests"), "41");
-    for dropped in ["set-cookie", "x-api-key", "x-echo"] {
+    for (name, value) in [
+        ("x-upstream-request-id", "theirs"),
+        ("request-id", "req_7"),
+        ("anthropic-ratelimit-tokens-remaining", "9"),
+        ("retry-after-ms", "250"),
+        ("openai-processing-ms", "12"),
+    ] {
+        assert_eq!(answer.header(name), value, "{name}");
+    }
+    for dropped in [
+        "set-cookie",
+        "x-api-key",
+        "x-echo",
+        "server",
+        "x-made-up",
+        "location",
+        "access-control-allow-origin",
+    ] {
         assert!(!answer.headers.contains_key(dropped), "{dropped}");
     }
 }
