@@ -146,6 +146,15 @@ impl LogLine {
 
 // Retries and fallbacks.
 
+/// A fallback whose provider takes no requests of this kind is left out.
+#[must_use]
+pub fn kind_refused(provider: &ProviderId, kind: &str) -> LogLine {
+    LogLine::core(
+        Level::Info,
+        format!("Fallback at {provider} left out: it takes no {kind} requests"),
+    )
+}
+
 /// The primary is given up and fallbacks follow.
 #[must_use]
 pub fn primary_failed(primary: Route<'_>, cause: Cause<'_>, fallbacks: usize) -> LogLine {

@@ -59,32 +59,7 @@ impl Route {
     /// What `extra_fields` and log records call such a request.
     #[must_use]
     pub const fn request_type(&self, stream: bool) -> &'static str {
-        match (self.operation, self.protocol) {
-            (Operation::CountTokens, _) => "count_tokens",
-            (
-                Operation::Answer,
-                Protocol::Chat
-                | Protocol::Messages
-                | Protocol::Generate
-                | Protocol::Converse
-                | Protocol::Cohere,
-            ) => {
-                if stream {
-                    "chat_completion_stream"
-                } else {
-                    "chat_completion"
-                }
-            }
-            (Operation::Answer, Protocol::Responses) if stream => "responses_stream",
-            (Operation::Answer, Protocol::Responses) => "responses",
-            (Operation::Answer, Protocol::Completions) if stream => "text_completion_stream",
-            (Operation::Answer, Protocol::Completions) => "text_completion",
-            (
-                Operation::Answer,
-                Protocol::Embeddings | Protocol::EmbedContent | Protocol::BatchEmbedContents,
-            ) => "embedding",
-            (Operation::Answer, Protocol::Passing(passing)) => passing.request_type(stream),
-        }
+        self.protocol.request_type(self.operation, stream)
     }
 }
 
@@ -184,6 +159,29 @@ impl Stored {
     #[must_use]
     pub fn behind(&self) -> String {
         format!("/{}{}", self.id, self.part)
+    }
+
+    /// What records and configurations call such a request.
+    #[must_use]
+    pub fn kind(&self, method: &http::Method) -> &'static str {
+        match self.part {
+            "/cancel" => "responses_cancel",
+            "/input_items" => "responses_input_items",
+            _ if method == http::Method::DELETE => "responses_delete",
+            _ => "responses_retrieve",
+        }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What of it is meant, with a leading slash; empty for the whole.
+    #[must_use]
+    pub const fn part(&self) -> &'static str {
+        self.part
     }
 
     /// The methods that it takes.

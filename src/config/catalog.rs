@@ -11,6 +11,7 @@ use holdline_core::routing::{KeySpec, KeyView, ProviderView, RetryPolicy, Settin
 use serde_json::Value;
 
 use super::builtin::Builtin;
+use super::custom::CustomRules;
 use super::defaults;
 use super::file::Config;
 use super::key::{self, EmptyList, KeyConfig, Written};
@@ -66,6 +67,8 @@ pub struct Provider {
     pub keys: Vec<Arc<Key>>,
     /// Called without credentials.
     pub keyless: bool,
+    /// Which requests it takes, where, and how its streams end.
+    pub custom: CustomRules,
     /// Timeouts, connections, extra headers.
     pub network: Network,
     /// How failed attempts are retried.
@@ -268,6 +271,7 @@ impl Catalog {
             chat_path: provider.chat_path.clone(),
             keys,
             keyless: provider.keyless,
+            custom: provider.custom.clone(),
             network: provider.network.network.clone(),
             retry: provider.network.retry,
             base: provider.base,

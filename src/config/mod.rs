@@ -6,6 +6,7 @@
 pub mod adaptive;
 pub mod builtin;
 pub mod catalog;
+pub mod custom;
 pub mod defaults;
 pub(crate) mod failure_rules;
 pub mod file;

@@ -5,6 +5,7 @@ use http::Uri;
 use serde_json::Value;
 
 use super::builtin::{self, Builtin};
+use super::custom::{self, CustomRules};
 use super::defaults;
 use super::key::{self, EmptyList, KeyConfig, Written};
 use super::network::{self, NetworkConfig};
@@ -24,6 +25,7 @@ pub(crate) struct ProviderConfig {
     pub base_url: Uri,
     pub chat_path: String,
     pub keyless: bool,
+    pub custom: CustomRules,
     pub network: NetworkConfig,
     pub keys: Vec<KeyConfig>,
     /// Without `keys`.
@@ -40,7 +42,13 @@ pub(crate) fn read(
 ) -> Option<ProviderConfig> {
     check_name(reader, path, name);
     let block = reader.object(path, value)?;
-    let custom = block.object("custom_provider_config").map(Custom::read);
+    let mut network = block
+        .object("network_config")
+        .map_or_else(NetworkConfig::default, network::read);
+    network.network.proxy = block.object("proxy_config").and_then(|b| proxy::read(&b));
+    let near = network.network.allow_private_network;
+    let custom = block.object("custom_provider_config");
+    let custom = custom.map(|block| custom::read(block, near));
     let base = match &custom {
         Some(custom) => custom.base,
         None => builtin::find(name),
@@ -51,10 +59,6 @@ pub(crate) fn read(
             format!("{name:?} is no built-in provider: add custom_provider_config with base_provider_type"),
         );
     }
-    let mut network = block
-        .object("network_config")
-        .map_or_else(NetworkConfig::default, network::read);
-    network.network.proxy = block.object("proxy_config").and_then(|b| proxy::read(&b));
     let keys = keys(&block, name, base, empty);
     let keyless = custom.as_ref().is_some_and(|custom| custom.keyless);
     if keyless && !keys.is_empty() {
@@ -84,7 +88,10 @@ pub(crate) fn read(
         "provider_request_id",
     ]);
     block.finish();
-    let custom_path = custom.and_then(|custom| custom.chat_path);
+    let (custom_path, rules) = match custom {
+        Some(custom) => (custom.chat_path, custom.rules),
+        None => (None, CustomRules::default()),
+    };
     let default_path = base.map_or(builtin::CHAT_PATH, |base| base.chat_path);
     Some(ProviderConfig {
         id: ProviderId::from(name),
@@ -94,6 +101,7 @@ pub(crate) fn read(
         base_url: base_url?,
         chat_path: custom_path.unwrap_or_else(|| default_path.to_owned()),
         keyless,
+        custom: rules,
         network,
         keys,
         written: Written(without_keys(value)),
@@ -180,42 +188,4 @@ fn without_keys(value: &Value) -> Value {
         object.shift_remove("keys");
     }
     value
-}
-
-/// `custom_provider_config`.
-struct Custom {
-    base: Option<&'static Builtin>,
-    keyless: bool,
-    chat_path: Option<String>,
-}
-
-impl Custom {
-    fn read(block: Object<'_, '_>) -> Self {
-        let named = block.text("base_provider_type");
-        let base = named.and_then(builtin::find);
-        if base.is_none() {
-            let message = "must name the built-in provider whose protocol this one speaks, such as \"openai\"";
-            block.error("base_provider_type", message);
-        }
-        let keyless = block.bool("is_key_less").unwrap_or(false);
-        let chat_path = block.object("request_path_overrides").and_then(|paths| {
-            let path = paths.text("chat_completion")?;
-            if path.starts_with('/') && path.parse::<http::uri::PathAndQuery>().is_ok() {
-                return Some(path.to_owned());
-            }
-            paths.error("chat_completion", "must be a path that starts with /");
-            None
-        });
-        block.without_effect(&[
-            "allowed_requests",
-            "does_not_send_done_marker",
-            "wait_for_usage",
-        ]);
-        block.finish();
-        Self {
-            base,
-            keyless,
-            chat_path,
-        }
-    }
 }

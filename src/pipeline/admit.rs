@@ -130,7 +130,8 @@ impl Inbound {
             body.model.clone_from(model);
         }
         let target = split(&body.model, catalog);
-        let target = of_family(target, &route, catalog);
+        let kind = route.request_type(body.stream);
+        let target = of_family(target, &route, catalog, kind);
         if target.model.as_str().trim().is_empty() {
             return Err(bad(
                 "`model` names a provider but no model: send \"provider/model\"",
@@ -286,13 +287,14 @@ pub(super) fn split(name: &str, catalog: &Catalog) -> Target {
 }
 
 /// A bare model on a vendor's own route is asked of that vendor, if it is configured and a key of it
-/// serves the model.
-fn of_family(target: Target, route: &Route, catalog: &Catalog) -> Target {
+/// serves the model and it takes such requests.
+fn of_family(target: Target, route: &Route, catalog: &Catalog, kind: &str) -> Target {
     let family = route.family.filter(|_| target.provider.is_none());
     let provider = family.and_then(|name| catalog.providers.get(name));
     let serving = provider.filter(|provider| {
         let mut keys = provider.keys.iter();
-        provider.keyless || keys.any(|key| key.spec.serves(target.model.as_str()))
+        provider.custom.takes(kind)
+            && (provider.keyless || keys.any(|key| key.spec.serves(target.model.as_str())))
     });
     Target {
         provider: serving.map(|p| p.id.clone()).or(target.provider),

@@ -18,6 +18,7 @@ use holdline_core::time::WallMs;
 use holdline_core::tpm::Limits;
 use holdline_core::walk::Failure;
 
+use super::allowed;
 use super::answer_headers;
 use super::course::{Course, Flight};
 use super::tokens::Proof;
@@ -346,6 +347,20 @@ impl Failed {
             Answer::Cancelled,
             message,
         )
+    }
+
+    /// The provider takes no such requests: its configuration says so.
+    pub(super) fn not_taken(provider: &str, kind: &str) -> Self {
+        let mut failed = Self::ours(
+            FailureClass::Unknown,
+            400,
+            allowed::CODE,
+            Answer::Cancelled,
+            allowed::told_of(provider, kind),
+        );
+        failed.error.kind = Some("invalid_request_error".to_owned());
+        failed.error.code = Some(allowed::CODE.to_owned());
+        failed
     }
 
     /// The request says what the provider's protocol cannot: nothing was sent.

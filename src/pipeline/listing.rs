@@ -26,6 +26,9 @@ use crate::node::{Live, Node};
 use crate::protocols::Operation;
 use crate::providers::{Call, Credential, Kind, join};
 
+/// What such a request is called.
+const LIST: &str = "list_models";
+
 /// How often a provider that answered is asked again.
 const EVERY: Duration = Duration::from_secs(3_600);
 
@@ -104,7 +107,8 @@ struct Asked {
 fn due(live: &Live, turns: &BTreeMap<ProviderId, Turn>) -> Vec<Asked> {
     let now = Instant::now();
     let asked = |provider: &Arc<Provider>| {
-        let askable = matches!(provider.kind, Kind::OpenAi | Kind::Anthropic);
+        let askable =
+            matches!(provider.kind, Kind::OpenAi | Kind::Anthropic) && provider.custom.takes(LIST);
         let turn = turns.get(&provider.id);
         let is_due =
             turn.is_none_or(|turn| turn.next <= now || turn.identity != identity(provider));
@@ -221,7 +225,11 @@ fn request(provider: &Provider, key: Option<&Key>, now: WallMs) -> Option<Reques
         client: &client,
     };
     let mut request = Request::new(Bytes::new());
-    *request.uri_mut() = join(call.base(), &path(&provider.chat_path)).ok()?;
+    let uri = match provider.custom.place(LIST) {
+        Some(place) => place.of_model(call.base(), ""),
+        None => join(call.base(), &path(&provider.chat_path)),
+    };
+    *request.uri_mut() = uri.ok()?;
     let headers = request.headers_mut();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));

@@ -5,6 +5,7 @@
 
 mod account;
 mod admit;
+pub(crate) mod allowed;
 mod answer_headers;
 mod call;
 pub(crate) mod caller;
@@ -41,6 +42,7 @@ use holdline_core::walk::{Ending, Limits, Walk};
 
 use account::{Closing, Told};
 use admit::Inbound;
+use allowed::Candidates;
 use call::Reply;
 use course::{Course, Next};
 use failed::{Failed, Late};
@@ -135,8 +137,14 @@ impl Pipeline {
             let followed = inbound.session.as_ref().and_then(|s| s.followed.clone());
             inbound.facts.session = followed;
         }
-        let plan = routing::plan::plan(&live.view, &inbound.facts, &mut rand::rng(), now)
-            .map_err(|error| unplanned(&error, &inbound))?;
+        let kind = inbound.request_type();
+        let candidates = Candidates::of(&live.view, &live.catalog, &mut inbound.facts, kind);
+        let mut plan = routing::plan::plan(&candidates.view, &inbound.facts, &mut rand::rng(), now)
+            .map_err(|error| {
+                let refused = candidates.why_nobody(&live.catalog, &inbound.facts, kind);
+                told_why(&error, refused, &inbound)
+            })?;
+        plan.notes.extend(candidates.notes);
         if plan.kept_on_failing
             && let Some(provider) = &inbound.facts.target.provider
         {
@@ -221,7 +229,7 @@ pub(crate) fn target(name: &str, catalog: &Catalog) -> Target {
     admit::split(name, catalog)
 }
 
-fn unplanned(error: &PlanError, inbound: &Inbound) -> ApiError {
+fn told_why(error: &PlanError, refused: Option<ApiError>, inbound: &Inbound) -> ApiError {
     let (status, kind, param) = match error {
         PlanError::UnknownModel(_) => (StatusCode::NOT_FOUND, "caller_model_unknown", "model"),
         PlanError::UnknownProvider(_) => (StatusCode::BAD_REQUEST, "caller_model_unknown", "model"),
@@ -234,8 +242,11 @@ fn unplanned(error: &PlanError, inbound: &Inbound) -> ApiError {
             (StatusCode::BAD_REQUEST, "caller_invalid_request", *header)
         }
     };
-    let mut refusal = ApiError::new(status, "invalid_request_error", kind, error.to_string());
-    refusal.error.param = Some(param.to_owned());
+    let mut refusal = refused.unwrap_or_else(|| {
+        let mut refusal = ApiError::new(status, "invalid_request_error", kind, error.to_string());
+        refusal.error.param = Some(param.to_owned());
+        refusal
+    });
     refusal.extra_fields.request_type = Some(inbound.request_type());
     refusal.extra_fields.original_model_requested = Some(inbound.body.model.clone());
     refusal

@@ -11,7 +11,7 @@ use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
 use super::upstream::Upstream;
 use crate::protocols::{Protocol, To};
-use crate::providers::{Adapter, Call, Credential, NotCallable};
+use crate::providers::{Adapter, Call, Credential, NotCallable, address};
 
 /// How the gateway names itself to providers.
 pub(super) const PRODUCT: &str = concat!("holdline/", env!("CARGO_PKG_VERSION"));
@@ -33,6 +33,10 @@ impl<'a> Outgoing<'a> {
     pub(super) fn build(course: &'a Course, flight: &'a Flight) -> Result<Self, Failed> {
         let (inbound, provider) = (&course.inbound, &flight.provider);
         let route = &inbound.route;
+        let kind = inbound.request_type();
+        if !provider.custom.takes(kind) {
+            return Err(Failed::not_taken(provider.id.as_str(), kind));
+        }
         let spoken = provider.protocol_for(route.protocol, route.operation);
         let (Some(adapter), Some(protocol)) = (provider.kind.adapter(), spoken) else {
             return Err(Failed::not_spoken(provider.id.as_str(), route.protocol));
@@ -71,7 +75,7 @@ impl<'a> Outgoing<'a> {
         upstream: &Upstream,
     ) -> Result<Request<Bytes>, Failed> {
         let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
-        let uri = self.adapter.endpoint(&self.call).map_err(misconfigured)?;
+        let uri = address(self.adapter, &self.call).map_err(misconfigured)?;
         let mut request = Request::new(self.body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri;

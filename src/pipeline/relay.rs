@@ -115,7 +115,27 @@ impl Relay {
         self.passed += 1;
         if seen.ends {
             self.end_well();
+        } else if self.complete && self.nothing_follows() {
+            self.end_with_mark();
         }
+    }
+
+    /// Whether this provider says no more once its model has finished: only where a mark is missing then.
+    fn nothing_follows(&self) -> bool {
+        let rules = self.course.flight.as_ref().map(|f| &f.provider.custom);
+        let has_mark = !self.opened.protocol.spoken().end_mark().is_empty();
+        rules.is_some_and(|rules| {
+            rules.no_end_mark && has_mark && (!rules.waits_for_usage || self.course.usage.is_some())
+        })
+    }
+
+    /// The answer is whole, and the provider did not say so.
+    fn end_with_mark(&mut self) {
+        if self.conversion.is_none() {
+            let mark = self.opened.protocol.spoken().end_mark();
+            self.out.extend_from_slice(mark);
+        }
+        self.end_well();
     }
 
     fn end_well(&mut self) {
@@ -155,11 +175,7 @@ impl Relay {
         self.drain();
         if self.state == State::Flowing {
             if self.complete {
-                if self.conversion.is_none() {
-                    let mark = self.opened.protocol.spoken().end_mark();
-                    self.out.extend_from_slice(mark);
-                }
-                self.end_well();
+                self.end_with_mark();
             } else {
                 let message = "the provider ended the stream before it was complete".to_owned();
                 self.end_badly(Failed::broken(message));

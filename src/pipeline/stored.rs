@@ -17,6 +17,7 @@ use holdline_core::routing::Pin;
 
 use super::Pipeline;
 use super::admit;
+use super::allowed;
 use super::call::{Limit, as_it_came, client_status};
 use super::failed::{Failed, Judge};
 use super::outgoing::PRODUCT;
@@ -59,6 +60,11 @@ pub(super) async fn ask(
     let Some(adapter) = provider.kind.adapter() else {
         return Err(not_kept(provider));
     };
+    let kind = stored.kind(method);
+    if !provider.custom.takes(kind) {
+        let told = allowed::told_of(provider.id.as_str(), kind);
+        return Err(allowed::refusal(told));
+    }
     let keys = keys(provider, admit::pin(headers)?.as_ref())?;
     let client = admit::client_headers(headers);
     let mut refusal = None;
@@ -201,10 +207,23 @@ impl Asked<'_> {
         judge: &mut Judge,
     ) -> Result<Request<Bytes>, Failed> {
         let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
-        let root = self.adapter.endpoint(&self.call).map_err(misconfigured)?;
+        let place = self
+            .call
+            .provider
+            .custom
+            .place(self.stored.kind(self.method));
+        let (id, part) = (self.stored.id(), self.stored.part());
+        let uri = match place {
+            Some(place) => place
+                .of_id(self.call.base(), id, part)
+                .map_err(misconfigured)?,
+            None => self
+                .behind(self.adapter.endpoint(&self.call).map_err(misconfigured)?)
+                .map_err(misconfigured)?,
+        };
         let mut request = Request::new(Bytes::new());
         *request.method_mut() = self.method.clone();
-        *request.uri_mut() = self.behind(root).map_err(misconfigured)?;
+        *request.uri_mut() = self.with_query(uri).map_err(misconfigured)?;
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
@@ -235,7 +254,19 @@ impl Asked<'_> {
 
     /// The address of the response, behind that of all responses.
     fn behind(&self, root: Uri) -> Result<Uri, NotCallable> {
-        let mut target = format!("{}{}", root.path(), self.stored.behind());
+        let query = root
+            .query()
+            .map_or_else(String::new, |query| format!("?{query}"));
+        let target = format!("{}{}{query}", root.path(), self.stored.behind());
+        let mut parts = root.into_parts();
+        let unfit = || NotCallable::from("its address cannot be behind that of all responses");
+        parts.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| unfit())?);
+        Uri::from_parts(parts).map_err(|_| unfit())
+    }
+
+    /// The client's query behind the address' own.
+    fn with_query(&self, root: Uri) -> Result<Uri, NotCallable> {
+        let mut target = root.path().to_owned();
         for (n, query) in [root.query(), self.query.as_deref()]
             .into_iter()
             .flatten()

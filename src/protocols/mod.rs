@@ -147,6 +147,33 @@ impl Protocol {
         }
     }
 
+    /// What records, `extra_fields` and configurations call a request in it.
+    #[must_use]
+    pub const fn request_type(self, operation: Operation, stream: bool) -> &'static str {
+        match (operation, self) {
+            (Operation::CountTokens, _) => "count_tokens",
+            (
+                Operation::Answer,
+                Self::Chat | Self::Messages | Self::Generate | Self::Converse | Self::Cohere,
+            ) => {
+                if stream {
+                    "chat_completion_stream"
+                } else {
+                    "chat_completion"
+                }
+            }
+            (Operation::Answer, Self::Responses) if stream => "responses_stream",
+            (Operation::Answer, Self::Responses) => "responses",
+            (Operation::Answer, Self::Completions) if stream => "text_completion_stream",
+            (Operation::Answer, Self::Completions) => "text_completion",
+            (
+                Operation::Answer,
+                Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents,
+            ) => "embedding",
+            (Operation::Answer, Self::Passing(passing)) => passing.request_type(stream),
+        }
+    }
+
     /// In sentences.
     #[must_use]
     pub const fn words(self) -> &'static str {

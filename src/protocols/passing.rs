@@ -67,6 +67,7 @@ impl Passing {
             Self::ImageEdits if stream => "image_edit_stream",
             Self::ImageEdits => "image_edit",
             Self::ImageVariations => "image_variation",
+            Self::Speech if stream => "speech_stream",
             Self::Speech => "speech",
             Self::Transcriptions | Self::Translations if stream => "transcription_stream",
             Self::Transcriptions | Self::Translations => "transcription",

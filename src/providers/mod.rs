@@ -184,6 +184,19 @@ pub trait Adapter: Sync {
     ) -> Result<(), NotCallable>;
 }
 
+/// Where a call goes: where its provider's configuration says that such requests go, else where such providers
+/// take them.
+///
+/// # Errors
+/// When that is no usable address.
+pub fn address(adapter: &dyn Adapter, call: &Call<'_>) -> Result<Uri, NotCallable> {
+    let kind = call.protocol.request_type(call.operation, call.stream);
+    match call.provider.custom.place(kind) {
+        Some(place) => place.of_model(call.base(), call.model),
+        None => adapter.endpoint(call),
+    }
+}
+
 /// A path behind a base URL. A base URL that ends in a version which the path begins with (`/v1`) has
 /// that part already; its query stays.
 ///

@@ -4,6 +4,7 @@
 
 mod bodies;
 mod callers;
+mod custom;
 mod dialects;
 mod hostile;
 mod leaving;

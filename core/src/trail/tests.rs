@@ -71,6 +71,7 @@ fn retries_and_fallbacks() {
         fallback_without_provider(next),
         fallback_without_key(next),
         fallback_nobody_serves(&names.small),
+        kind_refused(next.provider, "embedding"),
         primary_unusable(route),
         served_by_fallback(next, 1, 2),
         fallback_halted(next, late),

@@ -12,7 +12,11 @@ use serde_json::{Value, json};
 use super::refusal::Refusal;
 use super::{Admin, Answer};
 use crate::config::Catalog;
+use crate::pipeline::allowed::Candidates;
 use crate::pipeline::target;
+
+/// What kind of request is explained.
+const KIND: &str = "chat_completion";
 
 /// Longest model name that is explained.
 const MAX_NAME: usize = 512;
@@ -51,10 +55,13 @@ struct Key<'a> {
 
 pub(super) async fn show(State(admin): State<Admin>, Query(asked): Query<Asked>) -> Answer {
     let live = admin.node.live();
-    let facts = facts(&asked, &live.catalog)?;
+    let mut facts = facts(&asked, &live.catalog)?;
+    let candidates = Candidates::of(&live.view, &live.catalog, &mut facts, KIND);
     let now = admin.node.clock.now();
-    let explanation = explain(&live.view, &facts, &mut rand::rng(), now)
+    let mut explanation = explain(&candidates.view, &facts, &mut rand::rng(), now)
         .map_err(|error| Refusal::bad(error.to_string()))?;
+    let left_out = candidates.left_out(&facts, KIND);
+    explanation.providers.extend(left_out);
     let mut told = shown(&explanation);
     told["node_id"] = json!(admin.node.id);
     told["model"] = json!(facts.target.model);
