@@ -36,6 +36,9 @@ pub struct ErrorBody {
     /// The field at fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub param: Option<String>,
+    /// What the provider says beside it, scrubbed too: for clients of its own protocol only.
+    #[serde(skip)]
+    pub details: Option<serde_json::Value>,
 }
 
 /// `extra_fields` of an error.

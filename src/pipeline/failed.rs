@@ -21,6 +21,7 @@ use holdline_core::walk::Failure;
 use super::allowed;
 use super::answer_headers;
 use super::course::{Course, Flight};
+use super::details;
 use super::tokens::Proof;
 use super::upstream::Forbidden;
 use crate::api::error::ErrorBody;
@@ -108,7 +109,7 @@ impl Judge {
     /// An answer with an error status.
     pub(super) fn answer(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failed {
         let facts = Facts::from_answer(self.provider.as_str(), status, read_headers(headers), body);
-        self.judge(&facts, headers)
+        self.judge(&facts, headers).with_details(self, body)
     }
 
     /// The error in an event of a stream or in the body of a 200, if it is one.
@@ -117,7 +118,7 @@ impl Judge {
             return None;
         }
         let facts = Facts::from_event(self.provider.as_str(), read_headers(headers), data)?;
-        Some(self.judge(&facts, headers))
+        Some(self.judge(&facts, headers).with_details(self, data))
     }
 
     /// The failure that an event tells of, if it does.
@@ -199,6 +200,7 @@ impl Judge {
                 code: clean(&facts.code),
                 message,
                 param: clean(&facts.param),
+                details: None,
             }),
             headers: Box::new(answer_headers::of(headers, self)),
             dry_ms,
@@ -229,6 +231,12 @@ fn read_headers(headers: &HeaderMap) -> Headers<'_> {
 }
 
 impl Failed {
+    fn with_details(mut self, judge: &Judge, body: &[u8]) -> Self {
+        let sent: Vec<&str> = judge.sent().collect();
+        self.error.details = details::read(body, &sent);
+        self
+    }
+
     /// What it says of the key's health. What lies with the caller says nothing: so also a prompt that the
     /// provider's moderation refused, which has a class that holds but does not hold.
     pub(super) const fn ended(&self) -> Ended {

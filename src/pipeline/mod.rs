@@ -12,6 +12,7 @@ pub(crate) mod caller;
 mod convert;
 mod course;
 mod decode;
+mod details;
 mod edit;
 pub(crate) mod explain;
 mod failed;

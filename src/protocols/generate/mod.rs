@@ -17,6 +17,7 @@ mod write;
 
 use bytes::BytesMut;
 use serde::Serialize;
+use serde_json::{Value, json};
 
 pub use embed::Embed;
 
@@ -107,30 +108,30 @@ struct Inner<'a> {
     message: &'a str,
     status: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    details: Vec<RetryInfo>,
+    details: Vec<Value>,
 }
 
-#[derive(Serialize)]
-struct RetryInfo {
-    #[serde(rename = "@type")]
-    kind: &'static str,
-    #[serde(rename = "retryDelay")]
-    retry_delay: String,
+/// Google's own, which are a list, or what tells of the wait.
+fn details(error: &ApiError) -> Vec<Value> {
+    if let Some(Value::Array(given)) = &error.error.details {
+        return given.clone();
+    }
+    let wait_ms = error.extra_fields.retry_after_ms;
+    let told = wait_ms.map(|ms| {
+        let delay = format!("{}s", ms.div_ceil(1_000));
+        json!({"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": delay})
+    });
+    told.into_iter().collect()
 }
 
 /// A refusal as Google's clients read it.
 fn told(error: &ApiError) -> Vec<u8> {
-    let wait_ms = error.extra_fields.retry_after_ms;
-    let details = wait_ms.map(|ms| RetryInfo {
-        kind: "type.googleapis.com/google.rpc.RetryInfo",
-        retry_delay: format!("{}s", ms.div_ceil(1_000)),
-    });
     let told = Told {
         error: Inner {
             code: error.status_code,
             message: &error.error.message,
             status: status(error),
-            details: details.into_iter().collect(),
+            details: details(error),
         },
     };
     serde_json::to_vec(&told).expect("strings and numbers can be written")

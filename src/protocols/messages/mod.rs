@@ -12,6 +12,7 @@ pub(in crate::protocols) use write::{Thinking, safe_id, thinking};
 use bytes::BytesMut;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::talk::{Answer, Field, Request, Usage};
 use super::{
@@ -51,6 +52,7 @@ impl Spoken for Messages {
             error: Inner {
                 kind: error_kind(error),
                 message: &error.error.message,
+                details: details(error),
             },
         };
         serde_json::to_vec(&told).expect("strings can be written")
@@ -117,6 +119,17 @@ struct Inner<'a> {
     #[serde(rename = "type")]
     kind: &'a str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    details: Option<Value>,
+}
+
+/// Anthropic's own, which are an object, or what makes its SDKs go on without a thread, with all messages.
+fn details(error: &ApiError) -> Option<Value> {
+    let given = error.error.details.clone().filter(Value::is_object);
+    let threads = error.error.param.as_deref() == Some(read::THREAD);
+    let no_threads =
+        || json!({"error_code": "thread_unsupported_request", "unsupported": ["provider"]});
+    given.or_else(|| threads.then(no_threads))
 }
 
 /// The types that Anthropic's clients know.

@@ -10,6 +10,9 @@ use crate::protocols::talk::{
 /// Members that the gateway has read already, or that are its own.
 const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
 
+/// A conversation that the provider keeps.
+pub(super) const THREAD: &str = "thread";
+
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     let mut top = Member::root(body)?.object()?;
@@ -21,6 +24,11 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
             let message = "cannot be passed on to this provider: leave it out";
             return Err(Malformed::at(name, message));
         }
+    }
+    // Taken for a new conversation, what goes on with one would lose all that was said before.
+    if top.take(THREAD).is_some() {
+        let message = "is kept by Anthropic alone: send all messages, without it";
+        return Err(Malformed::at(THREAD, message));
     }
     let mut request = Request {
         max_tokens: top.read("max_tokens", "a whole number")?,
@@ -36,8 +44,7 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
         request.system = system_texts(&system, &mut request.unplaced)?;
     }
     for message in top.need("messages")?.items()? {
-        let turn = turn(&message, &mut request.unplaced)?;
-        request.turns.push(turn);
+        read_message(&message, &mut request)?;
     }
     if let Some(tools) = top.take("tools") {
         for tool in tools.items()? {
@@ -133,17 +140,26 @@ fn system_texts(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<S
     Ok(texts)
 }
 
-fn turn(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Turn, Malformed> {
+fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
     let mut message = member.object()?;
     let role = message.need("role")?;
+    let content = message.need("content")?;
+    let unplaced = &mut request.unplaced;
     let role = match role.text()?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        _ => return Err(role.wrong("must be user or assistant")),
+        // Instructions between turns, a beta of 2026 that coding agents use.
+        "system" => {
+            request.system.extend(system_texts(&content, unplaced)?);
+            unplaced.extend(message.left());
+            return Ok(());
+        }
+        _ => return Err(role.wrong("must be user, assistant or system")),
     };
-    let parts = blocks(&message.need("content")?, role, unplaced)?;
+    let parts = blocks(&content, role, unplaced)?;
     unplaced.extend(message.left());
-    Ok(Turn { role, parts })
+    request.turns.push(Turn { role, parts });
+    Ok(())
 }
 
 fn blocks(

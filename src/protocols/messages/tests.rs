@@ -76,6 +76,17 @@ fn a_request_reaches_chat_providers() {
     insta::assert_snapshot!(format!("{}\n{dropped}", pretty(&written.body)));
 }
 
+/// Coding agents put them behind the user's words where the model is new to them.
+#[test]
+fn instructions_between_turns_move_to_the_front() {
+    let body = r#"{"system":"Be brief.","messages":[{"role":"user","content":"hi"},{"role":"system","content":"Be kind."},
+        {"role":"assistant","content":"hello"},{"role":"system","content":[{"type":"text","text":"Be quick.","cache_control":{"type":"ephemeral"}}]}]}"#;
+    let request = Messages.read_request(body.as_bytes()).unwrap();
+    assert_eq!(request.system, ["Be brief.", "Be kind.", "Be quick."]);
+    assert_eq!(request.turns.len(), 2);
+    assert_eq!(request.unplaced, ["messages[3].content[0].cache_control"]);
+}
+
 #[test]
 fn a_request_of_a_chat_client_arrives() {
     let body = r#"{"model":"x/claude","messages":[{"role":"system","content":"Be brief."},{"role":"developer","content":[{"type":"text","text":"Be kind."}]},
@@ -104,7 +115,7 @@ fn what_the_provider_would_refuse_to_combine_is_left_out() {
         let request = Chat.read_request(body.as_bytes()).unwrap();
         match Messages.write_request(&request, TO) {
             Ok(written) => {
-                let body: serde_json::Value = serde_json::from_slice(&written.body).unwrap();
+                let body: Value = serde_json::from_slice(&written.body).unwrap();
                 let limits = (&body["max_tokens"], &body["thinking"], &body["temperature"]);
                 format!("{limits:?} {:?}", written.dropped)
             }
@@ -150,6 +161,8 @@ fn what_only_anthropic_knows_is_refused_by_name() {
         block(r#"{"type":"document","source":{"type":"file","file_id":"f"}}"#),
     ];
     insta::assert_snapshot!(refusals.join("\n"));
+    let thread = with(r#""thread":{"type":"continue","previous_message_id":"msg_1"}"#);
+    assert!(thread.starts_with("`thread` is kept"), "{thread}");
 }
 
 /// As Anthropic streams it.
@@ -268,6 +281,11 @@ fn errors_have_the_type_that_clients_know() {
         told(502, "network_error"),
     ];
     insta::assert_snapshot!(all.join("\n"));
+    let mut error = ApiError::caller(http::StatusCode::BAD_REQUEST, "no");
+    error.error.param = Some("thread".to_owned());
+    let told: Value = serde_json::from_slice(&Messages.error(&error)).unwrap();
+    let expected = serde_json::json!({"error_code": "thread_unsupported_request", "unsupported": ["provider"]});
+    assert_eq!(told["error"]["details"], expected);
     let mut out = BytesMut::new();
     let error = ApiError::caller(http::StatusCode::BAD_REQUEST, "no");
     Messages.error_event(&error, 1, &mut out);

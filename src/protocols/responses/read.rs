@@ -15,6 +15,10 @@ const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
 /// What names something that only OpenAI keeps.
 const KEPT_BY_OPENAI: [&str; 3] = ["previous_response_id", "conversation", "prompt"];
 
+/// Tools that a model may use unasked, and that coding agents offer beside their functions: OpenAI runs the
+/// first three, the last is a list of functions with a name of its own, which calls would have to tell.
+const BESIDE_FUNCTIONS: [&str; 4] = ["web_search", "image_generation", "tool_search", "namespace"];
+
 /// What makes OpenAI keep or do something, when it is true.
 const DONE_BY_OPENAI: [&str; 2] = ["store", "background"];
 
@@ -36,9 +40,7 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     request.system.extend(top.text("instructions")?);
     items(&top.need("input")?, &mut request)?;
     if let Some(tools) = top.take("tools") {
-        for tool in tools.items()? {
-            request.tools.push(read_tool(&tool, &mut request.unplaced)?);
-        }
+        read_tools(&tools.items()?, &mut request)?;
     }
     request.tool_choice = top.take("tool_choice").map(tool_choice).transpose()?;
     if let Some(text) = top.take("text") {
@@ -144,11 +146,15 @@ fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
             let thought = thought(&mut item)?;
             add(request, Role::Assistant, vec![Part::Thought(thought)]);
         }
-        Some(_) => {
-            let kind = kind.unwrap_or_else(|| member.clone());
-            let message = "must be message, function_call, function_call_output or reasoning: \
-                           this provider knows no other items";
-            return Err(kind.wrong(message));
+        Some(other) => {
+            let message = if other == "item_reference" {
+                "names an item that only OpenAI would keep: this provider needs the item itself, \
+                 which clients send when they are told `store: false`"
+            } else {
+                "must be message, function_call, function_call_output or reasoning: this \
+                 provider knows no other items"
+            };
+            return Err(kind.unwrap_or_else(|| member.clone()).wrong(message));
         }
     }
     request.unplaced.extend(item.left());
@@ -333,6 +339,24 @@ fn file_data(member: &Member<'_>) -> Result<Source, Malformed> {
         media_type: "application/pdf".to_owned(),
         data,
     })
+}
+
+/// Functions; other tools are left out where a model has functions without them.
+fn read_tools(tools: &[Member<'_>], request: &mut Request) -> Result<(), Malformed> {
+    let kinds = tools.iter().map(|tool| tool.object()?.text("type"));
+    let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
+    let has_functions = kinds.iter().any(|kind| kind.as_deref() == Some("function"));
+    for (tool, kind) in tools.iter().zip(kinds) {
+        let kind = kind.unwrap_or_default();
+        // Some have a version behind their name.
+        let is_beside = BESIDE_FUNCTIONS.iter().any(|name| kind.starts_with(name));
+        if has_functions && is_beside {
+            request.unplaced.push(tool.path.clone());
+        } else {
+            request.tools.push(read_tool(tool, &mut request.unplaced)?);
+        }
+    }
+    Ok(())
 }
 
 fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {

@@ -68,7 +68,11 @@ fn a_coding_agents_request_is_read() {
         "model": "gpt-5", "instructions": "Be brief.", "stream": true, "store": false,
         "include": ["reasoning.encrypted_content"], "prompt_cache_key": "k",
         "reasoning": {"effort": "high", "summary": "auto"}, "tool_choice": "auto", "parallel_tool_calls": false,
-        "tools": [{"type": "function", "name": "weather", "description": "d", "strict": false, "parameters": {"type": "object"}}],
+        "tools": [
+            {"type": "function", "name": "weather", "description": "d", "strict": false, "parameters": {"type": "object"}},
+            {"type": "namespace", "name": "agents", "tools": [{"type": "function", "name": "spawn"}]},
+            {"type": "web_search_preview", "external_web_access": true},
+        ],
         "text": {"verbosity": "low"},
         "input": [
             {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Rules."}]},
@@ -98,7 +102,9 @@ fn a_coding_agents_request_is_read() {
         [thought("hm", Some("seal")), text, first, second]
     );
     assert_eq!(request.turns[2].parts.len(), 2);
-    assert_eq!(request.unplaced, ["text.verbosity", "prompt_cache_key"]);
+    assert_eq!(request.tools.len(), 1);
+    let left_out = ["tools[1]", "tools[2]", "text.verbosity", "prompt_cache_key"];
+    assert_eq!(request.unplaced, left_out);
 }
 
 #[test]
@@ -119,6 +125,10 @@ fn what_only_openai_knows_is_refused_by_name() {
             "include[0]",
         ),
         (json!({"tools": [{"type": "web_search"}]}), "tools[0].type"),
+        (
+            json!({"tools": [{"type": "function", "name": "f"}, {"type": "mcp"}]}),
+            "tools[1].type",
+        ),
         (
             json!({"tool_choice": {"type": "allowed_tools"}}),
             "tool_choice.type",
