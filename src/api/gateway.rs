@@ -18,7 +18,7 @@ use tower_service::Service as _;
 
 use super::cors::Cors;
 use super::error::ApiError;
-use super::{models, paths, routes};
+use super::{kept, models, paths, routes};
 use crate::node::Node;
 use crate::pipeline::Pipeline;
 use crate::protocols::Protocol;
@@ -66,12 +66,11 @@ impl Gateway {
                 _ => wrong_method("POST", route.protocol),
             };
         }
-        if let Some(stored) = routes::stored(path) {
-            let mut methods = stored.methods().split(", ");
-            if methods.any(|method| method == request.method().as_str()) {
-                return parts.pipeline.stored(request, stored).await;
-            }
-            return wrong_method(stored.methods(), Protocol::Responses);
+        if let Some(kept) = kept::find(path, request.headers()) {
+            return match kept.verb(request.method()) {
+                Some(verb) => parts.pipeline.kept(request, kept, verb).await,
+                None => wrong_method(&kept.methods(), kept.collection.protocol()),
+            };
         }
         match (path, request.method()) {
             (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
@@ -184,11 +183,11 @@ fn closing(status: StatusCode, message: &str) -> Response<Body> {
     response
 }
 
-fn wrong_method(allowed: &'static str, protocol: Protocol) -> Response<Body> {
+fn wrong_method(allowed: &str, protocol: Protocol) -> Response<Body> {
     let mut response = ApiError::wrong_method(allowed).into_response_in(protocol);
-    response
-        .headers_mut()
-        .insert(ALLOW, HeaderValue::from_static(allowed));
+    if let Ok(allowed) = HeaderValue::try_from(allowed) {
+        response.headers_mut().insert(ALLOW, allowed);
+    }
     response
 }
 

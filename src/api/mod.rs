@@ -6,6 +6,7 @@ mod cors;
 pub mod error;
 pub mod gateway;
 pub mod health;
+pub mod kept;
 pub mod metrics;
 pub mod models;
 pub mod paths;

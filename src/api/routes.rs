@@ -147,74 +147,6 @@ fn messages(path: &str) -> Option<Route> {
     }
 }
 
-/// A response that a provider keeps, by its id, and what is asked of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    id: String,
-    part: &'static str,
-}
-
-impl Stored {
-    /// What stands behind the path of all responses.
-    #[must_use]
-    pub fn behind(&self) -> String {
-        format!("/{}{}", self.id, self.part)
-    }
-
-    /// What records and configurations call such a request.
-    #[must_use]
-    pub fn kind(&self, method: &http::Method) -> &'static str {
-        match self.part {
-            "/cancel" => "responses_cancel",
-            "/input_items" => "responses_input_items",
-            _ if method == http::Method::DELETE => "responses_delete",
-            _ => "responses_retrieve",
-        }
-    }
-
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        &self.id
-    }
-
-    /// What of it is meant, with a leading slash; empty for the whole.
-    #[must_use]
-    pub const fn part(&self) -> &'static str {
-        self.part
-    }
-
-    /// The methods that it takes.
-    #[must_use]
-    pub fn methods(&self) -> &'static str {
-        match self.part {
-            "/cancel" => "POST",
-            "/input_items" => "GET",
-            _ => "GET, DELETE",
-        }
-    }
-}
-
-/// The response that a path leads to.
-#[must_use]
-pub fn stored(path: &str) -> Option<Stored> {
-    let behind = match path.strip_prefix("/openai") {
-        Some(rest) => rest.strip_prefix("/v1").unwrap_or(rest),
-        None => path.strip_prefix("/v1")?,
-    };
-    let behind = behind.strip_prefix("/responses/")?;
-    let (id, rest) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
-    let part = ["", "/cancel", "/input_items"]
-        .into_iter()
-        .find(|part| *part == rest)?;
-    let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    let is_id = (1..=256).contains(&id.len()) && id.bytes().all(is_safe);
-    is_id.then(|| Stored {
-        id: id.to_owned(),
-        part,
-    })
-}
-
 /// Behind `/genai`: a version, the model, and what is to be done with it.
 fn generate(path: &str) -> Option<Route> {
     let named = google_models(path)?.strip_prefix('/')?;
@@ -252,7 +184,7 @@ pub fn label(path: &str) -> Cow<'static, str> {
             let genai = super::paths::GENAI;
             Cow::Owned(format!("{genai}/{version}/models/{{model}}:{verb}"))
         }
-        None => Cow::Borrowed("other"),
+        None => super::kept::label(path).map_or(Cow::Borrowed("other"), Cow::Owned),
     }
 }
 
@@ -326,6 +258,7 @@ mod tests {
                 "/genai/v1/models/{model}:countTokens",
             ),
             ("/v1/made-up", "other"),
+            ("/v1/files/f-1", "/v1/files/{id}"),
         ] {
             assert_eq!(label(path), expected, "{path}");
         }
@@ -414,31 +347,6 @@ mod tests {
             ("/genai/v1beta/nothing", Protocol::Generate),
         ] {
             assert_eq!(dialect(path), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn kept_responses_are_found_by_their_id() {
-        for (path, expected) in [
-            ("/v1/responses/resp_1", Some(("/resp_1", "GET, DELETE"))),
-            (
-                "/openai/v1/responses/resp_1/cancel",
-                Some(("/resp_1/cancel", "POST")),
-            ),
-            (
-                "/openai/responses/r-1/input_items",
-                Some(("/r-1/input_items", "GET")),
-            ),
-            ("/v1/responses/", None),
-            ("/v1/responses", None),
-            ("/v1/responses/a/b", None),
-            ("/v1/responses/..%2Fx", None),
-            ("/anthropic/v1/responses/a", None),
-            ("/responses/a", None),
-        ] {
-            let found = stored(path).map(|stored| (stored.behind(), stored.methods()));
-            let expected = expected.map(|(behind, methods)| (behind.to_owned(), methods));
-            assert_eq!(found, expected, "{path}");
         }
     }
 

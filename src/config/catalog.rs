@@ -87,6 +87,8 @@ pub struct Key {
     pub value: Secret,
     /// Where this key's calls go, if not to the provider's base URL (`azure_key_config.endpoint` …).
     pub base_url: Option<http::Uri>,
+    /// `use_for_batch_api`: files and batches are asked for with such keys, where there are some.
+    pub for_batches: bool,
     /// What only its provider's keys have.
     pub vendor: Vendor,
     /// What aliases say besides the provider's name for a model, by alias.
@@ -362,6 +364,7 @@ fn finished(key: &KeyConfig, provider: &ProviderId, documents: &Documents) -> Ar
         }),
         value: key.value.clone(),
         base_url: key.base_url.clone(),
+        for_batches: key.for_batches,
         vendor: key.vendor.clone(),
         alias_details: key.alias_details.clone(),
         written: key.written.clone(),

@@ -41,6 +41,8 @@ pub(crate) struct KeyConfig {
     pub alias_details: BTreeMap<String, Alias>,
     pub vendor: Vendor,
     pub base_url: Option<Uri>,
+    /// Files and batches are asked for with it, and with others only where no key has this.
+    pub for_batches: bool,
     /// Aliases and vendor blocks with references resolved, in one canonical text: part of the fingerprint.
     pub identity: Secret,
     pub written: Written,
@@ -122,6 +124,7 @@ pub(crate) fn read(
             .into_iter()
             .collect(),
         base_url: vendor::key_url(&key, &blocks),
+        for_batches: key.bool("use_for_batch_api").unwrap_or(false),
         vendor: vendor::read(&key, kind, &blocks),
         alias_details: alias_details(&key, &aliases),
         identity: Secret::from(canonical(&json!({"aliases": aliases, "blocks": blocks}))),
@@ -138,7 +141,6 @@ pub(crate) fn read(
         "provider",
         "model_access",
     ]);
-    key.without_effect(&["use_for_batch_api"]);
     key.finish();
     Some(config)
 }

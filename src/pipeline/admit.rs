@@ -198,20 +198,11 @@ fn refused_body(error: EditError) -> ApiError {
 }
 
 /// The body, unless it is too large: then it is not read to its end.
-async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
-    let too_large = || {
-        ApiError::caller(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            format!(
-                "the body is larger than {} MB: send less, or raise `client.max_request_body_size_mb`",
-                limit >> 20
-            ),
-        )
-    };
+pub(super) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
     let stated = body.size_hint().lower();
     if stated > limit as u64 {
         discard(&mut body).await;
-        return Err(too_large());
+        return Err(too_large(limit));
     }
     let until = tokio::time::Instant::now() + BODY_TIMEOUT;
     let mut whole = BytesMut::new();
@@ -232,7 +223,7 @@ async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> 
         };
         if only.len() + whole.len() + data.len() > limit {
             discard(&mut body).await;
-            return Err(too_large());
+            return Err(too_large(limit));
         }
         if whole.is_empty() && only.is_empty() {
             only = data;
@@ -250,6 +241,17 @@ async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> 
     } else {
         whole.freeze()
     })
+}
+
+/// Of a body of more bytes than these.
+pub(super) fn too_large(limit: usize) -> ApiError {
+    ApiError::caller(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        format!(
+            "the body is larger than {} MB: send less, or raise `client.max_request_body_size_mb`",
+            limit >> 20
+        ),
+    )
 }
 
 /// Reads on for a little while, so that ordinary clients, which listen only once they have sent all, hear
@@ -364,7 +366,8 @@ fn direct_key(
     })
 }
 
-fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, ApiError> {
+/// When the caller wants no answer any more.
+pub(super) fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, ApiError> {
     let Some(value) = headers.get("x-bf-request-timeout-ms") else {
         return Ok(None);
     };
@@ -391,7 +394,8 @@ pub(super) fn client_headers(headers: &HeaderMap) -> HeaderMap {
     known
 }
 
-fn extra_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+/// What the caller wants the provider to be told.
+pub(super) fn extra_headers(headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
     let wanted = headers.iter().filter_map(|(name, value)| {
         let name = name.as_str().strip_prefix(EXTRA_HEADER)?;
         let is_ours = name.starts_with("x-bf-") || name.starts_with("proxy-");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
@@ -84,7 +84,7 @@ pub(super) async fn call(
     let request = outgoing.finish(course, &mut judge, tokens, upstream);
     let request = limit.race(request).await.map_err(late)??;
     let response = limit
-        .race(upstream.send(network, request.map(Full::new)))
+        .race(upstream.send(network, request))
         .await
         .map_err(late)?
         .map_err(|error| Failed::transport(&error))?;
@@ -122,7 +122,8 @@ fn answer(
     Ok((body.into(), usage))
 }
 
-async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> Failed {
+/// What a refusal says.
+pub(super) async fn refused(response: Response<Incoming>, limit: Limit, judge: &Judge) -> Failed {
     let (head, body) = response.into_parts();
     let mut decoder = Decoder::of(&head.headers);
     // An error body that does not come is no reason to forget the status.
@@ -169,20 +170,6 @@ async fn whole(
     let json = || HeaderValue::from_static("application/json");
     shown.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
     Ok((shown, body))
-}
-
-/// An answer as it came, unless its status is one of refusal. Whatever its body says is the client's.
-pub(super) async fn as_it_came(
-    timeout: Duration,
-    response: Response<Incoming>,
-    limit: Limit,
-    judge: &Judge,
-) -> Result<(HeaderMap, Bytes), Failed> {
-    if !response.status().is_success() {
-        return Err(refused(response, limit, judge).await);
-    }
-    let (headers, body) = read_whole(timeout, response, limit).await?;
-    Ok((answer_headers::of(&headers, judge), body))
 }
 
 async fn read_whole(

@@ -308,6 +308,21 @@ impl Failed {
         failed
     }
 
+    /// Whether nothing was sent, because nobody was there.
+    pub(super) fn reached_nobody(&self) -> bool {
+        self.reach == Reach::NotConnected
+    }
+
+    /// A client's body stands still: whoever of the two sides it is.
+    pub(super) fn stuck(limit: Duration) -> Self {
+        let message = format!(
+            "nothing of the request's body moved for {} s: send it faster, or raise `default_request_timeout_in_seconds`",
+            limit.as_secs()
+        );
+        let (class, answer) = (FailureClass::Timeout, Answer::Inconclusive);
+        Self::ours(class, 408, "request_timed_out", answer, message)
+    }
+
     /// The caller left.
     pub(super) fn cancelled() -> Self {
         Self::ours(

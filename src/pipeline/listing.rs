@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -198,8 +198,6 @@ async fn ask(
     now: WallMs,
 ) -> Option<BTreeSet<ModelId>> {
     let request = request(provider, key, now)?;
-    let (head, body) = request.into_parts();
-    let request = Request::from_parts(head, Full::new(body));
     let response = upstream.send(&provider.network, request).await.ok()?;
     if !response.status().is_success() {
         let status = response.status().as_u16();

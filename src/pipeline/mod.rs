@@ -16,13 +16,13 @@ mod details;
 mod edit;
 pub(crate) mod explain;
 mod failed;
+mod kept;
 mod listed;
 pub(crate) mod listing;
 mod opening;
 mod outgoing;
 mod relay;
 mod session;
-mod stored;
 mod tokens;
 mod upstream;
 
@@ -53,11 +53,12 @@ use tokens::Tokens;
 use upstream::Upstream;
 
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
-use crate::api::routes::{Route, Stored};
+use crate::api::kept::Kept;
+use crate::api::routes::Route;
 use crate::config::Catalog;
 use crate::config::governance::VirtualKey;
 use crate::node::Node;
-use crate::protocols::Protocol;
+use crate::protocols::kept::Verb;
 use crate::server::Body;
 
 /// Serves inference.
@@ -101,21 +102,9 @@ impl Pipeline {
         response
     }
 
-    /// A response that a provider keeps.
-    pub async fn stored(&self, request: Request<Incoming>, stored: Stored) -> Response<Body> {
-        let arrived = (Instant::now(), self.node.clock.wall());
-        let (head, _) = request.into_parts();
-        let id = admit::request_id(&head.headers);
-        let query = head.uri.query();
-        let asked = stored::ask(self, &head.method, &stored, query, &head.headers).await;
-        let mut response = asked.unwrap_or_else(|refusal| {
-            account::refused(&self.node, &id, arrived, &refusal);
-            refusal.into_response_in(Protocol::Responses)
-        });
-        if let Ok(id) = HeaderValue::try_from(id) {
-            response.headers_mut().insert("x-request-id", id);
-        }
-        response
+    /// A response, file or batch that a provider keeps.
+    pub async fn kept(&self, request: Request<Incoming>, kept: Kept, verb: Verb) -> Response<Body> {
+        Box::pin(kept::serve(self, request, kept, verb)).await
     }
 
     async fn admit(

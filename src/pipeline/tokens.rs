@@ -245,7 +245,7 @@ async fn send(
     mut request: Request<Bytes>,
 ) -> Result<Answered, Trouble> {
     *request.version_mut() = Version::HTTP_11;
-    let answer = upstream.send(network, request.map(Full::new)).await;
+    let answer = upstream.send(network, request).await;
     read(answer).await
 }
 

@@ -5,6 +5,7 @@
 //! dialled: a name is judged after it was resolved.
 
 mod guard;
+pub(super) mod sent;
 mod trust;
 
 use std::sync::{Arc, OnceLock};
@@ -25,11 +26,12 @@ use crate::config::proxy::Proxy;
 
 pub(super) use guard::Forbidden;
 use guard::{GuardedConnector, GuardedResolver};
+use sent::Sent;
 
 /// To the machine that the gateway runs on: nothing is judged, for nothing else is dialled with it.
 type Local = Client<HttpConnector, Full<Bytes>>;
 
-type Pool = Client<HttpsConnector<GuardedConnector>, Full<Bytes>>;
+type Pool = Client<HttpsConnector<GuardedConnector>, Sent>;
 
 /// Idle connections kept per host, whatever `max_conns_per_host` says.
 const MAX_IDLE: usize = 512;
@@ -88,9 +90,9 @@ impl Upstream {
     pub(super) async fn send(
         &self,
         network: &Network,
-        request: Request<Full<Bytes>>,
+        request: Request<impl Into<Sent>>,
     ) -> Result<Response<Incoming>, Error> {
-        self.pool(network).request(request).await
+        self.pool(network).request(request.map(Into::into)).await
     }
 
     /// Asks the metadata of the machine that the gateway runs on. Only for addresses that stand in the

@@ -49,6 +49,7 @@ pub mod event_stream;
 pub mod framing;
 pub mod generate;
 pub mod json;
+pub mod kept;
 pub mod messages;
 pub mod passing;
 pub mod plain;

@@ -7,6 +7,7 @@ use holdline_core::time::WallMs;
 
 use super::{Adapter, Call, Credential, NotCallable, join, put_secret};
 use crate::protocols::Operation;
+use crate::protocols::kept::Collection;
 
 /// Used where the client named no version.
 const VERSION: &str = "2023-06-01";
@@ -26,6 +27,15 @@ impl Adapter for Anthropic {
             Operation::CountTokens => "/v1/messages/count_tokens",
         };
         join(call.base(), path)
+    }
+
+    fn collection(
+        &self,
+        call: &Call<'_>,
+        collection: Collection,
+        behind: &str,
+    ) -> Result<Uri, NotCallable> {
+        join(call.base(), &format!("/v1{}{behind}", collection.path()))
     }
 
     fn sign(

@@ -11,6 +11,7 @@ use super::{
 };
 use crate::config::vendor::{AzureKey, Vendor};
 use crate::protocols::Protocol;
+use crate::protocols::kept::Collection;
 
 /// Used where neither key nor alias names one: the newest that is generally available.
 const API_VERSION: &str = "2024-10-21";
@@ -34,6 +35,15 @@ fn config<'a>(call: &Call<'a>) -> Option<&'a AzureKey> {
     }
 }
 
+/// At the resource itself, where dated versions are not known.
+fn undated(base: &Uri, path: &str, version: &str) -> Result<Uri, NotCallable> {
+    let query = match version {
+        "preview" | "latest" | "v1" => format!("?api-version={version}"),
+        _ => String::new(),
+    };
+    join(base, &format!("/openai/v1{path}{query}"))
+}
+
 impl Adapter for Azure {
     fn endpoint(&self, call: &Call<'_>) -> Result<Uri, NotCallable> {
         let of_alias = call.alias.and_then(|alias| alias.endpoint.as_ref());
@@ -43,14 +53,9 @@ impl Adapter for Azure {
             .or_else(|| config(call)?.api_version.as_deref())
             .unwrap_or(API_VERSION);
         if call.protocol == Protocol::Responses {
-            // Not at a deployment: the body names it. Dated versions are not known there.
-            let undated = |version: &&str| matches!(*version, "preview" | "latest" | "v1");
+            // Not at a deployment: the body names it.
             let path = openai::path(call.protocol, call.operation)?;
-            let query = match Some(version).filter(undated) {
-                Some(version) => format!("?api-version={version}"),
-                None => String::new(),
-            };
-            return join(base, &format!("/openai/v1{path}{query}"));
+            return undated(base, path, version);
         }
         let target = format!(
             "/openai/deployments/{}{}?api-version={}",
@@ -59,6 +64,17 @@ impl Adapter for Azure {
             percent_encoded(version),
         );
         join(base, &target)
+    }
+
+    fn collection(
+        &self,
+        call: &Call<'_>,
+        collection: Collection,
+        behind: &str,
+    ) -> Result<Uri, NotCallable> {
+        let version = config(call).and_then(|azure| azure.api_version.as_deref());
+        let path = format!("{}{behind}", collection.path());
+        undated(call.base(), &path, version.unwrap_or(API_VERSION))
     }
 
     fn grant(&self, call: &Call<'_>, _now: WallMs) -> Result<Option<Grant>, NotCallable> {

@@ -28,6 +28,7 @@ use holdline_core::time::WallMs;
 
 use crate::config::vendor::Alias;
 use crate::config::{Key, Provider, Secret};
+use crate::protocols::kept::Collection;
 use crate::protocols::{Operation, Protocol};
 
 /// What kind of provider one is.
@@ -160,6 +161,21 @@ pub trait Adapter: Sync {
     /// # Errors
     /// When the configuration names no usable address.
     fn endpoint(&self, call: &Call<'_>) -> Result<Uri, NotCallable>;
+
+    /// Where something is that the provider keeps: `behind` the address of its collection.
+    ///
+    /// # Errors
+    /// When it keeps no such things.
+    fn collection(
+        &self,
+        _call: &Call<'_>,
+        collection: Collection,
+        _behind: &str,
+    ) -> Result<Uri, NotCallable> {
+        Err(NotCallable(
+            format!("it keeps no {}", collection.words()).into(),
+        ))
+    }
 
     /// How the key gets its token or its keys of AWS, where it is no plain secret. They are kept until shortly before
     /// they expire, per key.

@@ -7,6 +7,7 @@ use http::{Request, Uri};
 use holdline_core::time::WallMs;
 
 use super::{Adapter, Call, Credential, NotCallable, join, put_secret};
+use crate::protocols::kept::Collection;
 use crate::protocols::{Operation, Protocol};
 
 /// The adapter.
@@ -19,10 +20,18 @@ impl Adapter for OpenAi {
         if call.protocol == Protocol::Chat {
             return join(call.base(), chat);
         }
-        // The others stand beside chat.
-        let folder = chat.strip_suffix("/chat/completions").unwrap_or("/v1");
         let path = path(call.protocol, call.operation)?;
-        join(call.base(), &format!("{folder}{path}"))
+        join(call.base(), &format!("{}{path}", folder(chat)))
+    }
+
+    fn collection(
+        &self,
+        call: &Call<'_>,
+        collection: Collection,
+        behind: &str,
+    ) -> Result<Uri, NotCallable> {
+        let (folder, path) = (folder(&call.provider.chat_path), collection.path());
+        join(call.base(), &format!("{folder}{path}{behind}"))
     }
 
     fn sign(
@@ -39,6 +48,11 @@ impl Adapter for OpenAi {
             }
         }
     }
+}
+
+/// What stands beside chat completions.
+fn folder(chat_path: &str) -> &str {
+    chat_path.strip_suffix("/chat/completions").unwrap_or("/v1")
 }
 
 /// Behind the version, of any provider with OpenAI's paths.

@@ -8,7 +8,8 @@ use crate::routing::RetryPolicy;
 const SPREAD: (u32, u32) = (800, 1_200);
 
 /// The wait before the retry of this number, from 0: min(max, min(initial x 2^n, max) x U(0.8, 1.2)).
-pub(super) fn wait_ms<R: RngCore>(policy: RetryPolicy, retry: u32, rng: &mut R) -> u64 {
+#[must_use]
+pub fn wait_ms<R: RngCore>(policy: RetryPolicy, retry: u32, rng: &mut R) -> u64 {
     let factor = 1_u64.checked_shl(retry).unwrap_or(u64::MAX);
     let base = policy
         .backoff_initial_ms

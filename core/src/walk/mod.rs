@@ -23,6 +23,7 @@ use crate::routing::{KeySpec, Leg, Legs, Plan, PlannedCheck, RetryBudget, RetryP
 use crate::time::Mono;
 use crate::trail::{self, AttemptEntry, LogLine, RetryKey};
 
+pub use backoff::wait_ms as backoff_ms;
 use chain::{Primary, cause_of};
 use rotation::{Call, Rotation};
 use verdict::After;

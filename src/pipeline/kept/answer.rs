@@ -1,0 +1,138 @@
+//! An answer on its way to the client: read as the client reads, never kept.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+
+use holdline_core::failure::FailureClass;
+
+use super::super::Told;
+use super::super::answer_headers;
+use super::super::decode::Decoder;
+use super::asked::Asked;
+use super::record::Record;
+use super::send::Accepted;
+use crate::server::{Body, BodyError};
+
+/// What a broken answer is recorded as: its status was sent before.
+const BROKEN: Told = Told {
+    class: Some(FailureClass::Transient),
+    error_type: "provider_connection_failed",
+};
+
+/// The provider's status, type and body.
+pub(super) fn passed(accepted: Accepted, asked: &Asked, record: Record) -> Response<Body> {
+    let (head, upstream) = accepted.response.into_parts();
+    let mut headers = answer_headers::of(&head.headers, &accepted.judge);
+    let kind = head.headers.get(CONTENT_TYPE).cloned();
+    let json = || HeaderValue::from_static("application/json");
+    if kind.is_some() || !upstream.is_end_stream() {
+        headers.insert(CONTENT_TYPE, kind.unwrap_or_else(json));
+    }
+    let patience = asked.provider.network.stream_idle_timeout;
+    let callers = asked.deadline.map(Instant::from_std);
+    let body = Passed {
+        upstream,
+        decoder: Decoder::of(&head.headers),
+        status: head.status.as_u16(),
+        patience,
+        silence: Box::pin(tokio::time::sleep(patience)),
+        callers: callers.map(|at| Box::pin(tokio::time::sleep_until(at))),
+        record,
+    };
+    let mut response = Response::new(Body::stream(body));
+    *response.status_mut() = head.status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The body of such an answer.
+struct Passed {
+    upstream: Incoming,
+    decoder: Decoder,
+    status: u16,
+    patience: Duration,
+    silence: Pin<Box<Sleep>>,
+    callers: Option<Pin<Box<Sleep>>>,
+    record: Record,
+}
+
+impl Passed {
+    fn breaks(&mut self, message: &str) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.record.end(self.status, Some(BROKEN));
+        Poll::Ready(Some(Err(message.into())))
+    }
+
+    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
+        let callers = self.callers.as_mut();
+        let callers = callers.is_some_and(|at| at.as_mut().poll(context).is_ready());
+        callers || self.silence.as_mut().poll(context).is_ready()
+    }
+}
+
+impl HttpBody for Passed {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let passed = self.get_mut();
+        loop {
+            let frame = match Pin::new(&mut passed.upstream).poll_frame(context) {
+                Poll::Pending if passed.is_late(context) => {
+                    return passed.breaks("the provider's answer came to a halt");
+                }
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(frame) => frame,
+            };
+            let until = Instant::now() + passed.patience;
+            passed.silence.as_mut().reset(until);
+            let data = match frame {
+                None => {
+                    passed.record.end(passed.status, None);
+                    return Poll::Ready(None);
+                }
+                Some(Err(_)) => return passed.breaks("the provider cut the answer off"),
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+            };
+            match passed.decoder.decode(data) {
+                Err(_) => return passed.breaks("the answer cannot be unpacked"),
+                Ok(data) if data.is_empty() => {}
+                Ok(data) => {
+                    if passed.upstream.is_end_stream() {
+                        passed.record.end(passed.status, None);
+                    }
+                    return Poll::Ready(Some(Ok(Frame::data(data))));
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.upstream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.decoder {
+            Decoder::Plain => self.upstream.size_hint(),
+            Decoder::Gzip(_) | Decoder::Unknown => SizeHint::default(),
+        }
+    }
+}
+
+impl Drop for Passed {
+    fn drop(&mut self) {
+        // An answer without a body is never polled.
+        if self.upstream.is_end_stream() {
+            self.record.end(self.status, None);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What is asked, of whom, and with which keys.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
+use hyper::body::{Body as _, Incoming};
+
+use holdline_core::failure::FailureClass;
+use holdline_core::ids::ProviderId;
+use holdline_core::routing::Pin;
+
+use super::super::failed::Failed;
+use super::super::upstream::sent::Broken;
+use super::super::{Pipeline, admit, allowed};
+use crate::api::error::ApiError;
+use crate::api::kept::Kept;
+use crate::config::governance::VirtualKey;
+use crate::config::{Catalog, Key, Provider};
+use crate::node::Live;
+use crate::protocols::Protocol;
+use crate::protocols::kept::{Collection, Verb};
+use crate::providers::Kind;
+
+/// Keys that are asked for one thing.
+const MAX_KEYS: usize = 32;
+
+/// Bodies up to this size are read before they are sent, so that they can be sent again.
+const REPLAYABLE_BYTES: u64 = 1 << 20;
+
+/// The header that names a provider; the query's `provider` comes before it.
+const PROVIDER_HEADER: &str = "x-model-provider";
+
+/// A request, admitted.
+pub(super) struct Asked {
+    pub(super) kept: Kept,
+    pub(super) verb: Verb,
+    pub(super) method: Method,
+    /// Without what is ours.
+    pub(super) query: Option<String>,
+    pub(super) provider: Arc<Provider>,
+    /// In the order in which they are asked; one without a key where the provider wants none.
+    pub(super) keys: Vec<Option<Arc<Key>>>,
+    pub(super) caller: Option<Arc<VirtualKey>>,
+    pub(super) deadline: Option<Instant>,
+    pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) client_headers: HeaderMap,
+    pub(super) content_type: Option<HeaderValue>,
+    max_body_bytes: usize,
+}
+
+/// The body as it came.
+pub(super) enum Given {
+    /// Read; possibly nothing.
+    Whole(Bytes),
+    /// Too large to be kept, at most of so many bytes.
+    Unread(Incoming, usize),
+}
+
+impl Asked {
+    /// Reads the request, or says what to change about it.
+    pub(super) async fn read(
+        pipeline: &Pipeline,
+        request: Request<Incoming>,
+        kept: Kept,
+        verb: Verb,
+        arrived: Instant,
+    ) -> Result<(Self, Given), ApiError> {
+        let live = Arc::clone(&pipeline.node.live());
+        let catalog = &live.catalog;
+        let headers = request.headers();
+        admit::required_headers(headers, catalog)?;
+        let caller = pipeline.caller(headers)?;
+        let (named, query) = split_query(request.uri().query(), kept.collection)?;
+        let named = match named {
+            Some(name) => Some(name),
+            None => named_by_header(headers)?,
+        };
+        let provider = provider(catalog, named.as_deref(), kept.collection)?;
+        if !provider.custom.takes(verb.kind) {
+            let told = allowed::told_of(provider.id.as_str(), verb.kind);
+            return Err(allowed::refusal(told));
+        }
+        let keys = keys(&live, &provider, admit::pin(headers)?.as_ref())?;
+        let max_body_bytes = catalog.client.max_body_bytes;
+        let deadline = admit::deadline(headers, arrived)?;
+        let extra_headers = admit::extra_headers(headers);
+        let client_headers = admit::client_headers(headers);
+        let content_type = super::content_type(&request);
+        let method = request.method().clone();
+        let body = given(&method, request.into_body(), max_body_bytes).await?;
+        let asked = Self {
+            kept,
+            verb,
+            method,
+            query,
+            provider,
+            keys,
+            caller,
+            deadline,
+            extra_headers,
+            client_headers,
+            content_type,
+            max_body_bytes,
+        };
+        Ok((asked, body))
+    }
+
+    /// A key that may not see the thing, or does not know it, says nothing about the others. What makes or
+    /// lists things is asked of the next key also where this one's account can do no more at present.
+    pub(super) fn is_anothers(&self, failed: &Failed) -> bool {
+        let has_id = !self.kept.id().is_empty();
+        let failure = &failed.failure;
+        let spent = matches!(
+            failure.class,
+            FailureClass::Credential | FailureClass::Quota | FailureClass::RateLimit
+        );
+        matches!(failure.status, 401 | 403)
+            || (failure.status == 404 && has_id)
+            || (spent && !has_id)
+    }
+
+    /// Whether the same may be asked again: what only reads or deletes, and what reached nobody.
+    pub(super) fn may_try_again(&self, failed: &Failed) -> bool {
+        let passes = failed.failure.class == FailureClass::Transient;
+        passes && (self.method != Method::POST || failed.reached_nobody())
+    }
+
+    /// Of a body that did not get through.
+    pub(super) fn broken_body(&self, broken: Broken) -> ApiError {
+        let mut refusal = match broken {
+            Broken::TooLarge => admit::too_large(self.max_body_bytes),
+            Broken::Client => ApiError::caller(StatusCode::BAD_REQUEST, broken.to_string()),
+        };
+        refusal.extra_fields.request_type = Some(self.verb.kind);
+        refusal
+    }
+}
+
+/// The body of a POST: read where it is small, else left where it is.
+async fn given(method: &Method, body: Incoming, limit: usize) -> Result<Given, ApiError> {
+    if *method != Method::POST {
+        return Ok(Given::Whole(Bytes::new()));
+    }
+    let stated = body.size_hint();
+    let is_small = stated
+        .exact()
+        .is_some_and(|bytes| bytes <= REPLAYABLE_BYTES);
+    if is_small || stated.lower() > limit as u64 {
+        return Ok(Given::Whole(admit::read_body(body, limit).await?));
+    }
+    Ok(Given::Unread(body, limit))
+}
+
+/// The provider that the query names, and the rest of the query.
+fn split_query(
+    query: Option<&str>,
+    collection: Collection,
+) -> Result<(Option<String>, Option<String>), ApiError> {
+    let mut named = None;
+    let mut rest = Vec::new();
+    for pair in query.unwrap_or_default().split('&') {
+        match pair.split_once('=') {
+            Some(("provider", name)) => named = Some(crate::api::routes::percent_decoded(name)),
+            Some(("stream", value)) if collection == Collection::Responses && value != "false" => {
+                let message = "`stream` is not passed on for a response that is kept: ask for it without, until its `status` says that it is over";
+                let mut refusal = ApiError::caller(StatusCode::BAD_REQUEST, message);
+                refusal.error.param = Some("stream".to_owned());
+                return Err(refusal);
+            }
+            _ if pair.is_empty() => {}
+            _ => rest.push(pair),
+        }
+    }
+    Ok((named, (!rest.is_empty()).then(|| rest.join("&"))))
+}
+
+fn named_by_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
+    let Some(value) = headers.get(PROVIDER_HEADER) else {
+        return Ok(None);
+    };
+    let text = value.to_str().ok().map(str::trim);
+    let text = text.filter(|text| !text.is_empty());
+    text.map(|text| Some(text.to_owned())).ok_or_else(|| {
+        let message = format!("{PROVIDER_HEADER} must be a provider's name in plain text");
+        ApiError::caller(StatusCode::BAD_REQUEST, message)
+    })
+}
+
+fn provider(
+    catalog: &Catalog,
+    named: Option<&str>,
+    collection: Collection,
+) -> Result<Arc<Provider>, ApiError> {
+    let name = named.unwrap_or(collection.usual());
+    let what = collection.words();
+    let shown: String = name.chars().take(64).collect();
+    let found = catalog.providers.get(&ProviderId::from(name));
+    let provider = found.ok_or_else(|| {
+        let message = format!(
+            "the provider \"{shown}\" is not configured: name the one that keeps the {what} with ?provider= or {PROVIDER_HEADER}"
+        );
+        ApiError::caller(StatusCode::BAD_REQUEST, message)
+    })?;
+    if !keeps(provider, collection) {
+        let message = format!(
+            "the provider \"{shown}\" keeps no {what} of this kind: name the one that does with ?provider= or {PROVIDER_HEADER}"
+        );
+        return Err(ApiError::caller(StatusCode::BAD_REQUEST, message));
+    }
+    Ok(Arc::clone(provider))
+}
+
+fn keeps(provider: &Provider, collection: Collection) -> bool {
+    match collection {
+        Collection::Responses => provider.speaks.contains(&Protocol::Responses),
+        Collection::Files | Collection::Batches => {
+            matches!(provider.kind, Kind::OpenAi | Kind::Azure)
+        }
+        Collection::AnthropicFiles | Collection::MessageBatches => provider.kind == Kind::Anthropic,
+    }
+}
+
+/// The keys that may be asked: the pinned one, else those for batches where some are, those that are held
+/// behind the others.
+fn keys(
+    live: &Live,
+    provider: &Provider,
+    pin: Option<&Pin>,
+) -> Result<Vec<Option<Arc<Key>>>, ApiError> {
+    if provider.keyless {
+        return Ok(vec![None]);
+    }
+    let enabled = provider.keys.iter().filter(|key| key.spec.enabled);
+    if let Some(pin) = pin {
+        let is_pinned = |key: &&Arc<Key>| match pin {
+            Pin::Id(id) => key.spec.id == *id,
+            Pin::Name(name) => key.spec.name == *name,
+        };
+        let found = enabled.clone().find(is_pinned).ok_or_else(|| {
+            let message = format!("the key that is asked for is none of {}'s", provider.id);
+            ApiError::caller(StatusCode::BAD_REQUEST, message)
+        })?;
+        return Ok(vec![Some(Arc::clone(found))]);
+    }
+    let some_for_batches = enabled.clone().any(|key| key.for_batches);
+    let fit = enabled.filter(|key| key.for_batches || !some_for_batches);
+    let is_held = |key: &Arc<Key>| {
+        let seen = live.view.provider(&provider.id);
+        let seen = seen.and_then(|seen| seen.key(&key.spec.id));
+        let hold = seen.and_then(|seen| seen.holds.key.as_ref());
+        hold.is_some_and(|hold| hold.register.is_held())
+    };
+    let (held, free): (Vec<_>, Vec<_>) = fit.cloned().partition(is_held);
+    let all = free.into_iter().chain(held).map(Some);
+    Ok(all.take(MAX_KEYS).collect())
+}

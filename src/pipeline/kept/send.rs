@@ -1,0 +1,231 @@
+//! One call with one key: addressed, signed, sent, awaited up to the head of its answer.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::uri::PathAndQuery;
+use http::{HeaderValue, Request, Response, Uri};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::super::Pipeline;
+use super::super::call::{Limit, refused};
+use super::super::failed::{Failed, Judge, Late};
+use super::super::outgoing::PRODUCT;
+use super::super::upstream::sent::{Broken, Passing, Progress, Sent};
+use super::asked::{Asked, Given};
+use crate::config::Key;
+use crate::protocols::{Operation, Protocol};
+use crate::providers::{Adapter, Call, Credential, NotCallable};
+
+/// Where an attempt's body comes from.
+pub(super) enum Source {
+    /// It is known.
+    Whole(Bytes),
+    /// From the client, as it comes.
+    Passing(Mutex<Option<Passing>>, Arc<Progress>),
+}
+
+impl Source {
+    pub(super) fn of(given: Given) -> Self {
+        match given {
+            Given::Whole(bytes) => Self::Whole(bytes),
+            Given::Unread(client, limit) => {
+                let (passing, progress) = Passing::new(client, limit);
+                Self::Passing(Mutex::new(Some(passing)), progress)
+            }
+        }
+    }
+
+    pub(super) const fn can_be_sent_again(&self) -> bool {
+        matches!(self, Self::Whole(_))
+    }
+
+    /// Why the client's body did not get through.
+    pub(super) fn broken(&self) -> Option<Broken> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Passing(_, progress) => progress.broken(),
+        }
+    }
+}
+
+/// A call that is about to be made.
+pub(super) struct Sending<'a> {
+    pipeline: &'a Pipeline,
+    asked: &'a Asked,
+    adapter: Option<&'static dyn Adapter>,
+    call: Call<'a>,
+}
+
+/// The head of an answer that is no refusal, and who knows what must not come back in it.
+pub(super) struct Accepted {
+    pub(super) response: Response<Incoming>,
+    pub(super) judge: Judge,
+}
+
+impl<'a> Sending<'a> {
+    pub(super) fn new(pipeline: &'a Pipeline, asked: &'a Asked, key: Option<&'a Key>) -> Self {
+        let call = Call {
+            provider: &asked.provider,
+            key,
+            protocol: asked.kept.collection.protocol(),
+            operation: Operation::Answer,
+            stream: false,
+            model: "",
+            alias: None,
+            client: &asked.client_headers,
+        };
+        Self {
+            pipeline,
+            asked,
+            adapter: asked.provider.kind.adapter(),
+            call,
+        }
+    }
+
+    /// Makes the call.
+    pub(super) async fn send(&self, source: &Source) -> Result<Accepted, Failed> {
+        let network = &self.asked.provider.network;
+        let node = &self.pipeline.node;
+        let mut judge = Judge::of_key(node, self.call.provider, self.call.key);
+        let patience = network.request_timeout;
+        let callers = self.asked.deadline.map(Instant::from_std);
+        let limit = Limit {
+            providers: Instant::now() + patience,
+            label: "request_timed_out",
+            callers,
+        };
+        let late = |late| Failed::late(late, patience);
+        let request = self.request(source, &mut judge);
+        let request = limit.race(request).await.map_err(late)??;
+        let (request, progress) = with_body(request, source)?;
+        let sent = self.pipeline.upstream.send(network, request);
+        let response = await_head(sent, progress.as_deref(), patience, callers).await?;
+        let response = response.map_err(|error| Failed::transport(&error))?;
+        if !response.status().is_success() {
+            let limit = Limit {
+                providers: Instant::now() + patience,
+                ..limit
+            };
+            return Err(refused(response, limit, &judge).await);
+        }
+        Ok(Accepted { response, judge })
+    }
+
+    /// The request but for a body that passes.
+    async fn request(&self, source: &Source, judge: &mut Judge) -> Result<Request<Bytes>, Failed> {
+        let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
+        let Some(adapter) = self.adapter else {
+            return Err(Failed::not_spoken(
+                self.call.provider.id.as_str(),
+                Protocol::Responses,
+            ));
+        };
+        let body = match source {
+            Source::Whole(bytes) => bytes.clone(),
+            Source::Passing(..) => Bytes::new(),
+        };
+        let mut request = Request::new(body);
+        *request.method_mut() = self.asked.method.clone();
+        *request.uri_mut() = self.address(adapter).map_err(misconfigured)?;
+        let headers = request.headers_mut();
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+        headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
+        for (name, value) in &self.call.provider.network.extra_headers {
+            headers.insert(name, value.clone());
+        }
+        for (name, value) in &self.asked.extra_headers {
+            headers.insert(name, value.clone());
+        }
+        if let Some(kind) = &self.asked.content_type {
+            headers.insert(CONTENT_TYPE, kind.clone());
+        }
+        let (tokens, upstream) = (&self.pipeline.tokens, &self.pipeline.upstream);
+        let clock = self.pipeline.node.clock;
+        let now = clock.wall();
+        let proof = match adapter.grant(&self.call, now).map_err(misconfigured)? {
+            Some(grant) => {
+                let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
+                judge.also_sent(&proof);
+                Some(proof)
+            }
+            None => None,
+        };
+        let credential = match (&proof, self.call.key) {
+            (Some(proof), _) => proof.credential(),
+            (None, Some(key)) => Credential::Secret(&key.value),
+            (None, None) => Credential::None,
+        };
+        let signed = adapter.sign(&self.call, credential, now, &mut request);
+        signed.map_err(misconfigured)?;
+        Ok(request)
+    }
+
+    fn address(&self, adapter: &dyn Adapter) -> Result<Uri, NotCallable> {
+        let kept = &self.asked.kept;
+        let uri = match self.asked.provider.custom.place(self.asked.verb.kind) {
+            Some(place) => place.of_id(self.call.base(), kept.id(), kept.part())?,
+            None => adapter.collection(&self.call, kept.collection, &kept.behind())?,
+        };
+        let Some(query) = &self.asked.query else {
+            return Ok(uri);
+        };
+        let mark = if uri.query().is_some() { '&' } else { '?' };
+        let target = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+        let target = format!("{target}{mark}{query}");
+        let mut parts = uri.into_parts();
+        let unfit = || NotCallable::from("the query cannot be passed on");
+        parts.path_and_query = Some(PathAndQuery::try_from(target).map_err(|_| unfit())?);
+        Uri::from_parts(parts).map_err(|_| unfit())
+    }
+}
+
+fn with_body(
+    request: Request<Bytes>,
+    source: &Source,
+) -> Result<(Request<Sent>, Option<Arc<Progress>>), Failed> {
+    match source {
+        Source::Whole(_) => Ok((request.map(Sent::from), None)),
+        Source::Passing(client, progress) => {
+            let client = client.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let gone = || Failed::misconfigured("its body was sent before");
+            let client = client.ok_or_else(gone)?;
+            let request = request.map(|_| Sent::Passing(client));
+            Ok((request, Some(Arc::clone(progress))))
+        }
+    }
+}
+
+/// Waits for the head of an answer: so long after the request, or after the last piece of its body moved.
+async fn await_head<T>(
+    sent: impl Future<Output = T>,
+    progress: Option<&Progress>,
+    patience: Duration,
+    callers: Option<Instant>,
+) -> Result<T, Failed> {
+    let mut sent = std::pin::pin!(sent);
+    let begun = Instant::now();
+    loop {
+        let moved = progress.map_or(begun, |progress| Instant::from_std(progress.moved()));
+        let limit = Limit {
+            providers: moved.max(begun) + patience,
+            label: "request_timed_out",
+            callers,
+        };
+        match limit.race(sent.as_mut()).await {
+            Ok(done) => return Ok(done),
+            Err(Late::Provider(label)) => {
+                let still = progress.is_some_and(|p| Instant::from_std(p.moved()) > moved);
+                if !still {
+                    let late = Failed::late(Late::Provider(label), patience);
+                    let stuck = progress.is_some_and(|progress| !progress.is_over());
+                    return Err(if stuck { Failed::stuck(patience) } else { late });
+                }
+            }
+            Err(Late::Caller) => return Err(Failed::late(Late::Caller, patience)),
+        }
+    }
+}
