@@ -10,7 +10,7 @@ mod tests;
 
 use std::fmt;
 
-use serde_json::Value;
+use serde_json_borrow::Value;
 
 use envelope::Envelope;
 
@@ -91,15 +91,16 @@ impl Facts {
     /// Reads an answer with an error status.
     #[must_use]
     pub fn from_answer(provider: &str, status: u16, headers: Headers<'_>, body: &[u8]) -> Self {
-        let text = readable(body);
+        let text = String::from_utf8_lossy(read_part(body));
+        let text = trimmed(&text);
         let (kind, envelope) = if text.is_empty() {
             (BodyKind::None, Envelope::default())
-        } else if let Some(json) = json_in(&text) {
+        } else if let Some(json) = json_in(text) {
             (BodyKind::Json, Envelope::read(&json))
-        } else if is_html(&text, headers.content_type) {
+        } else if is_html(text, headers.content_type) {
             (BodyKind::None, Envelope::default())
         } else {
-            (BodyKind::Text, Envelope::text(text))
+            (BodyKind::Text, Envelope::text(text.to_owned()))
         };
         Self::assemble(provider, status, headers, kind, envelope)
     }
@@ -108,13 +109,14 @@ impl Facts {
     /// is no error.
     #[must_use]
     pub fn from_event(provider: &str, headers: Headers<'_>, data: &[u8]) -> Option<Self> {
-        let text = readable(data);
-        let json = serde_json::from_str::<Value>(text.as_str());
+        let text = String::from_utf8_lossy(read_part(data));
+        let text = trimmed(&text);
+        let json = serde_json::from_str::<Value<'_>>(text);
         let envelope = match (json, headers.exception_type) {
             (Ok(json), Some(_)) => Envelope::read(&json),
             (Ok(json), None) if envelope::is_error(&json) => Envelope::read(&json),
             // The header says that it is one, whatever the payload is.
-            (Err(_), Some(_)) => Envelope::text(text),
+            (Err(_), Some(_)) => Envelope::text(text.to_owned()),
             (Ok(_) | Err(_), None) => return None,
         };
         let status = envelope
@@ -164,18 +166,18 @@ impl Facts {
     }
 }
 
-/// The part of a body that is read, as trimmed text.
-fn readable(body: &[u8]) -> String {
-    let cut = &body[..body.len().min(MAX_BODY_BYTES)];
-    String::from_utf8_lossy(cut)
-        .trim_start_matches('\u{feff}')
-        .trim()
-        .to_owned()
+/// The part of a body that is read.
+fn read_part(body: &[u8]) -> &[u8] {
+    &body[..body.len().min(MAX_BODY_BYTES)]
+}
+
+fn trimmed(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}').trim()
 }
 
 /// The error of a body: JSON, JSON with something behind it, or the events of a stream that was
 /// refused.
-fn json_in(text: &str) -> Option<Value> {
+fn json_in(text: &str) -> Option<Value<'_>> {
     if let Ok(json) = serde_json::from_str(text) {
         return Some(json);
     }

@@ -1,6 +1,6 @@
 //! The shapes in which providers wrap an error, and what each implies where the status is a 200.
 
-use serde_json::{Map, Value};
+use serde_json_borrow::{ObjectAsVec as Object, Value};
 
 /// How deep an error may be wrapped in another error's message.
 const MAX_NESTING: u8 = 2;
@@ -27,13 +27,13 @@ impl Envelope {
         }
     }
 
-    pub(super) fn read(json: &Value) -> Self {
+    pub(super) fn read(json: &Value<'_>) -> Self {
         Self::read_nested(json, 0)
     }
 
-    fn read_nested(json: &Value, depth: u8) -> Self {
+    fn read_nested(json: &Value<'_>, depth: u8) -> Self {
         let outer = match json {
-            Value::String(text) => Self::text(text.clone()),
+            Value::Str(text) => Self::text(text.to_string()),
             // A list holds one error; where it holds more, they are of one kind.
             Value::Array(items) => match items.first() {
                 Some(first) if first.is_object() => return Self::read_nested(first, depth),
@@ -45,13 +45,32 @@ impl Envelope {
         if depth >= MAX_NESTING {
             return outer;
         }
-        match inner_error(json, &outer.message) {
-            Some(inner) => outer.replaced_by(Self::read_nested(&inner, depth + 1)),
+        match Self::inner(json, &outer.message, depth + 1) {
+            Some(inner) => outer.replaced_by(inner),
             None => outer,
         }
     }
 
-    fn object(top: &Map<String, Value>) -> Self {
+    /// An error that is wrapped in `metadata.raw`, or as JSON text in the message.
+    fn inner(json: &Value<'_>, message: &str, depth: u8) -> Option<Self> {
+        let within = |text: &str| {
+            let is_json = text.trim_start().starts_with(['{', '[']);
+            let inner = is_json.then(|| serde_json::from_str(text).ok()).flatten()?;
+            Some(Self::read_nested(&inner, depth))
+        };
+        let raw = ["error", "metadata", "raw"]
+            .iter()
+            .try_fold(json, |here, name| field(here, name));
+        match raw {
+            Some(Value::Str(raw)) => within(raw).or_else(|| within(message)),
+            Some(raw @ Value::Object(_)) => Some(Self::read_nested(raw, depth)),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {
+                within(message)
+            }
+        }
+    }
+
+    fn object(top: &Object<'_>) -> Self {
         let mut out = Self::fields(unwrapped(top));
         if let Some(text) = top.get("error").and_then(only_text) {
             out = out.titled(text);
@@ -94,7 +113,7 @@ impl Envelope {
     }
 
     /// The fields of one object.
-    fn fields(object: &Map<String, Value>) -> Self {
+    fn fields(object: &Object<'_>) -> Self {
         let mut out = Self {
             kind: kind_of(object),
             message: text_of(object, &MESSAGES),
@@ -117,14 +136,15 @@ impl Envelope {
         let metadata = object.get("metadata");
         if ["flagged_input", "reasons"].iter().any(|name| {
             metadata
-                .and_then(|m| m.get(name))
+                .and_then(|m| field(m, name))
                 .is_some_and(|v| !v.is_null())
         }) {
             out.reasons.push(FLAGGED_INPUT.to_owned());
         }
         if let Some(details) = object.get("details").and_then(Value::as_array) {
             for detail in details {
-                out.reasons.extend(detail.get("reason").and_then(present));
+                out.reasons
+                    .extend(field(detail, "reason").and_then(present));
                 out.retry_info.extend(retry_delay(detail));
             }
         }
@@ -179,13 +199,13 @@ const MESSAGES: [&str; 9] = [
 pub(in crate::failure) const FLAGGED_INPUT: &str = "flagged_input";
 
 /// Whether a JSON value that came with a 200 is an error.
-pub(super) fn is_error(json: &Value) -> bool {
+pub(super) fn is_error(json: &Value<'_>) -> bool {
     match json {
         Value::Array(items) => items.first().is_some_and(is_error),
         Value::Object(top) => {
-            let reported = |value: Option<&Value>| match value {
+            let reported = |value: Option<&Value<'_>>| match value {
                 Some(Value::Object(fields)) => !fields.is_empty(),
-                Some(Value::String(text)) => !text.is_empty(),
+                Some(Value::Str(text)) => !text.is_empty(),
                 Some(Value::Array(items)) => !items.is_empty(),
                 Some(Value::Bool(is_error)) => *is_error,
                 Some(Value::Number(_) | Value::Null) | None => false,
@@ -193,10 +213,10 @@ pub(super) fn is_error(json: &Value) -> bool {
             let marked = |name: &str| top.get(name).and_then(Value::as_str) == Some("error");
             let failed = top
                 .get("response")
-                .is_some_and(|response| reported(response.get("error")));
+                .is_some_and(|response| reported(field(response, "error")));
             reported(top.get("error")) || failed || marked("type") || marked("object")
         }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Str(_) => false,
     }
 }
 
@@ -276,15 +296,15 @@ fn name_status(name: &str) -> Option<u16> {
 }
 
 /// The object that carries the error's fields.
-fn unwrapped(top: &Map<String, Value>) -> &Map<String, Value> {
+fn unwrapped<'v, 'b>(top: &'v Object<'b>) -> &'v Object<'b> {
     let mut here = top;
     for _ in 0..3 {
         let listed = ["error", "Error", "errors"];
         let single = ["Output", "response", "detail", "fault"];
-        let object = |name: &&str| here.get(*name).and_then(Value::as_object);
+        let object = |name: &&str| here.get(name).and_then(Value::as_object);
         let next = listed
             .iter()
-            .find_map(|name| here.get(*name).and_then(object_of))
+            .find_map(|name| here.get(name).and_then(object_of))
             .or_else(|| single.iter().find_map(object));
         match next {
             Some(inner) => here = inner,
@@ -295,40 +315,30 @@ fn unwrapped(top: &Map<String, Value>) -> &Map<String, Value> {
 }
 
 /// An object, or the first one of a list.
-fn object_of(value: &Value) -> Option<&Map<String, Value>> {
+fn object_of<'v, 'b>(value: &'v Value<'b>) -> Option<&'v Object<'b>> {
     match value {
         Value::Object(object) => Some(object),
         Value::Array(items) => items.first().and_then(Value::as_object),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Str(_) => None,
     }
 }
 
 /// A text, or the first one of a list.
-fn only_text(value: &Value) -> Option<&str> {
+fn only_text<'v>(value: &'v Value<'_>) -> Option<&'v str> {
     match value {
-        Value::String(text) => Some(text),
+        Value::Str(text) => Some(text),
         Value::Array(items) => items.first().and_then(Value::as_str),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => None,
     }
 }
 
-/// An error that is wrapped in `metadata.raw`, or as JSON text in the message.
-fn inner_error(json: &Value, message: &str) -> Option<Value> {
-    let within = |text: &str| {
-        let is_json = text.trim_start().starts_with(['{', '[']);
-        is_json.then(|| serde_json::from_str(text).ok()).flatten()
-    };
-    match json.pointer("/error/metadata/raw") {
-        Some(Value::String(raw)) => within(raw).or_else(|| within(message)),
-        Some(raw @ Value::Object(_)) => Some(raw.clone()),
-        Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_)) | None => {
-            within(message)
-        }
-    }
+/// A field of a value that may be no object.
+fn field<'v, 'b>(value: &'v Value<'b>, name: &str) -> Option<&'v Value<'b>> {
+    value.as_object().and_then(|object| object.get(name))
 }
 
 /// Google's status name before the type, AWS's `__type` before both.
-fn kind_of(object: &Map<String, Value>) -> Option<String> {
+fn kind_of(object: &Object<'_>) -> Option<String> {
     let text = |name: &str| object.get(name).and_then(Value::as_str);
     if let Some(aws) = text("__type").and_then(exception_name) {
         return Some(aws);
@@ -346,11 +356,11 @@ fn kind_of(object: &Map<String, Value>) -> Option<String> {
         .map(str::to_owned)
 }
 
-fn text_of(object: &Map<String, Value>, names: &[&str]) -> String {
+fn text_of(object: &Object<'_>, names: &[&str]) -> String {
     names
         .iter()
-        .find_map(|name| match object.get(*name) {
-            Some(Value::String(text)) => (!text.is_empty()).then(|| text.clone()),
+        .find_map(|name| match object.get(name) {
+            Some(Value::Str(text)) => (!text.is_empty()).then(|| text.to_string()),
             Some(Value::Object(inner)) => inner.get("detail").map(detail_text),
             Some(list @ Value::Array(_)) if *name == "detail" => Some(detail_text(list)),
             Some(_) | None => None,
@@ -359,12 +369,12 @@ fn text_of(object: &Map<String, Value>, names: &[&str]) -> String {
 }
 
 /// FastAPI's `detail`: text, or a list of what is wrong.
-fn detail_text(detail: &Value) -> String {
+fn detail_text(detail: &Value<'_>) -> String {
     match detail {
-        Value::String(text) => text.clone(),
+        Value::Str(text) => text.to_string(),
         Value::Array(items) => items
             .iter()
-            .filter_map(|item| item.get("msg").and_then(Value::as_str))
+            .filter_map(|item| field(item, "msg").and_then(Value::as_str))
             .collect::<Vec<_>>()
             .join("; "),
         Value::Object(fields) => text_of(fields, &["message", "msg"]),
@@ -372,17 +382,17 @@ fn detail_text(detail: &Value) -> String {
     }
 }
 
-fn param_text(value: &Value) -> Option<String> {
+fn param_text(value: &Value<'_>) -> Option<String> {
     match value {
         Value::Null => None,
-        Value::String(text) => is_present(text).then(|| text.clone()),
+        Value::Str(text) => is_present(text).then(|| text.to_string()),
         Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
             Some(value.to_string())
         }
     }
 }
 
-fn present(value: &Value) -> Option<String> {
+fn present(value: &Value<'_>) -> Option<String> {
     let text = value.as_str()?;
     is_present(text).then(|| text.to_owned())
 }
@@ -391,10 +401,10 @@ fn is_present(text: &str) -> bool {
     !matches!(text, "" | "None" | "null")
 }
 
-fn number_of(value: &Value) -> Option<u64> {
+fn number_of(value: &Value<'_>) -> Option<u64> {
     match value {
         Value::Number(number) => number.as_u64(),
-        Value::String(text) => text.parse().ok(),
+        Value::Str(text) => text.parse().ok(),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -404,13 +414,12 @@ fn as_status(number: u64) -> Option<u16> {
     (400..600).contains(&status).then_some(status)
 }
 
-fn retry_delay(detail: &Value) -> Option<String> {
-    let kind = detail.get("@type").and_then(Value::as_str)?;
+fn retry_delay(detail: &Value<'_>) -> Option<String> {
+    let kind = field(detail, "@type").and_then(Value::as_str)?;
     if !kind.ends_with("google.rpc.RetryInfo") {
         return None;
     }
-    detail
-        .get("retryDelay")
+    field(detail, "retryDelay")
         .and_then(Value::as_str)
         .map(str::to_owned)
 }

@@ -6,5 +6,6 @@ use super::Case;
 /// are asked before.
 pub(super) fn about_model(case: &Case<'_>) -> bool {
     case.kind == "permission_error"
-        || (case.kind == "not_found_error" && case.says(&["model:", "is not available"]))
+        || (case.kind == "not_found_error"
+            && (case.says("model:") || case.says("is not available")))
 }

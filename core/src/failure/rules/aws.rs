@@ -1,7 +1,7 @@
 //! Bedrock: exceptions by name.
 
-use super::Case;
 use super::model::is_retired;
+use super::{Case, phrases};
 
 /// Exceptions that speak of the signature or the token.
 pub(super) fn rejects_credentials(case: &Case<'_>) -> bool {
@@ -18,10 +18,9 @@ pub(super) fn rejects_credentials(case: &Case<'_>) -> bool {
 pub(super) fn about_model(case: &Case<'_>) -> bool {
     match case.kind {
         "AccessDeniedException" => true,
-        "ResourceNotFoundException" => case.says(&["model"]),
+        "ResourceNotFoundException" => case.says("model"),
         "ValidationException" => {
-            case.says(&["model id", "on-demand throughput", "inference profile"])
-                || (is_retired(case) && case.says(&["model"]))
+            case.says_any(&phrases::USE_OF_MODEL) || (is_retired(case) && case.says("model"))
         }
         _ => false,
     }

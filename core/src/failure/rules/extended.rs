@@ -2,7 +2,8 @@
 //! line of its own so that it can be taken out.
 
 use super::super::class::FailureClass;
-use super::{Case, generic, model, phrases};
+use super::phrases::{self, Phrases};
+use super::{Case, generic, model};
 
 pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
     const NAMES: [&str; 6] = [
@@ -13,18 +14,18 @@ pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
         "exceeded_current_quota_error",
         "Arrearage",
     ];
-    const WORDS: [&str; 5] = [
+    static WORDS: Phrases = Phrases::new(&[
         "used all available credits",
         "monthly spending limit",
         "insufficient balance",
         "out of credits",
         "余额不足",
-    ];
+    ]);
     let may_say = !generic::says_nothing(case.status);
     let out_of_credit = case.is_named(&NAMES)
         || case.code.ends_with("spending-limit")
         || case.has_reason("BILLING_DISABLED")
-        || case.says(&WORDS);
+        || case.says_any(&WORDS);
     (may_say && out_of_credit).then_some(FailureClass::Quota)
 }
 
@@ -32,11 +33,9 @@ pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
     let rejected = case.has_reason("API_KEY_INVALID")
         || case.is_named(&["invalid_grant"])
         || (case.status == 400
-            && case.says(&[
-                "incorrect api key provided",
-                "organization has been disabled",
-            ]))
-        || (case.kind == "permission_error" && case.says(&["oauth", "organization"]));
+            && (case.says("incorrect api key provided")
+                || case.says("organization has been disabled")))
+        || (case.kind == "permission_error" && (case.says("oauth") || case.says("organization")));
     rejected.then_some(FailureClass::Credential)
 }
 
@@ -45,25 +44,20 @@ pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
 pub(super) fn parameter(case: &Case<'_>) -> Option<FailureClass> {
     let of_this_request = matches!(case.status, 400 | 422)
         && !model::named(case)
-        && case.says(&OF_THE_MODEL)
+        && case.says_any(&OF_THE_MODEL)
         && blames_a_parameter(&case.message);
     of_this_request.then_some(FailureClass::CallerFault)
 }
 
 /// What ties a word of retirement to something of the model.
-const OF_THE_MODEL: [&str; 3] = [" for this model", " by this model", " with this model"];
+static OF_THE_MODEL: Phrases =
+    Phrases::new(&[" for this model", " by this model", " with this model"]);
 
 /// "… is deprecated for this model", "… was removed and is ignored by this model", in one sentence.
 fn blames_a_parameter(message: &str) -> bool {
-    let of_the_model = |after: &str| OF_THE_MODEL.iter().any(|of| after.contains(of));
-    // The whole message is asked for each phrase first: one search is cheap, one per sentence is not.
-    let mut said = phrases::RETIREMENT.iter().filter(|p| message.contains(**p));
-    said.any(|phrase| {
-        let mut sentences = message.split(". ");
-        sentences.any(|sentence| {
-            let parts = sentence.split_once(phrase);
-            parts.is_some_and(|(_, after)| of_the_model(after))
-        })
+    phrases::RETIREMENT.tails(message).any(|after| {
+        let sentence = after.split(". ").next().unwrap_or(after);
+        OF_THE_MODEL.are_in(sentence)
     })
 }
 
@@ -76,8 +70,8 @@ pub(super) fn model(case: &Case<'_>) -> Option<FailureClass> {
     let not_found = case.status == 404
         && case.has_json()
         && (case.facts.param.as_deref() == Some("model")
-            || case.says(&["no endpoints available"])
-            || (case.says(&["model"]) && case.says(&["does not exist"])));
+            || case.says("no endpoints available")
+            || (case.says("model") && case.says("does not exist")));
     (case.is_named(&CODES) || not_found).then_some(FailureClass::ModelAccess)
 }
 
@@ -88,7 +82,7 @@ pub(super) fn file_not_found(case: &Case<'_>) -> Option<FailureClass> {
     };
     let missing = case.status == 404
         && case.has_json()
-        && case.says(&["not found", "no such", "does not exist"])
+        && (case.says("not found") || case.says("no such") || case.says("does not exist"))
         && names_a_file();
     missing.then_some(FailureClass::CallerFault)
 }

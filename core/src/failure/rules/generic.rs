@@ -17,19 +17,16 @@ pub(super) fn quota(case: &Case<'_>) -> Option<FailureClass> {
     }
     let out_of_credit = case.status == 402
         || case.is_named(&["insufficient_quota", "blocked_api_access"])
-        || case.says(&phrases::QUOTA);
+        || case.says_any(&phrases::QUOTA);
     out_of_credit.then_some(FailureClass::Quota)
 }
 
 /// Wording counts at any status but 401 and 403: those speak of the key whatever they say.
 pub(super) fn rate_limit(case: &Case<'_>) -> Option<FailureClass> {
-    let named = |name: &str| {
-        let lower = name.to_ascii_lowercase();
-        phrases::RATE.iter().any(|phrase| lower.contains(phrase))
-    };
+    let named = |name: &str| phrases::RATE.are_in(&name.to_ascii_lowercase());
     let limited = case.status == 429
         || (!matches!(case.status, 401 | 403)
-            && (case.says(&phrases::RATE) || named(case.kind) || named(case.code)));
+            && (case.says_any(&phrases::RATE) || named(case.kind) || named(case.code)));
     limited.then_some(FailureClass::RateLimit)
 }
 
@@ -39,7 +36,7 @@ pub(super) fn transient(case: &Case<'_>) -> Option<FailureClass> {
 
 pub(super) fn region(case: &Case<'_>) -> Option<FailureClass> {
     let blocked = case.is_named(&["unsupported_country_region_territory"])
-        || (matches!(case.status, 400 | 403) && case.says(&phrases::REGION));
+        || (matches!(case.status, 400 | 403) && case.says_any(&phrases::REGION));
     blocked.then_some(FailureClass::RegionBlocked)
 }
 
@@ -54,7 +51,7 @@ pub(super) fn credential(case: &Case<'_>) -> Option<FailureClass> {
             "permission_error",
         ]
         .contains(&case.kind)
-            && case.says(&phrases::KEY));
+            && case.says_any(&phrases::KEY));
     rejected.then_some(FailureClass::Credential)
 }
 

@@ -21,6 +21,8 @@ use std::fmt;
 
 pub use own::OwnRule;
 
+use phrases::Phrases;
+
 use super::class::{FailureClass, Reason};
 use super::facts::envelope::FLAGGED_INPUT;
 use super::facts::{BodyKind, Facts};
@@ -162,8 +164,12 @@ impl Classifier {
 }
 
 impl Case<'_> {
-    fn says(&self, phrases: &[&str]) -> bool {
-        phrases.iter().any(|phrase| self.message.contains(phrase))
+    fn says(&self, phrase: &str) -> bool {
+        self.message.contains(phrase)
+    }
+
+    fn says_any(&self, phrases: &Phrases) -> bool {
+        phrases.are_in(&self.message)
     }
 
     /// Sources do not always tell which of the two a name is.
@@ -188,7 +194,7 @@ impl Case<'_> {
 
     fn is_moderation(&self) -> bool {
         self.status == 403
-            && (self.says(&phrases::MODERATION)
+            && (self.says_any(&phrases::MODERATION)
                 || self.has_reason("SAFETY_CHECK")
                 || self.has_reason(FLAGGED_INPUT)
                 || self.is_named(&["content_policy_violation", "content_filter"])

@@ -33,12 +33,12 @@ pub(super) fn signal(case: &Case<'_>) -> Option<FailureClass> {
 
 /// Whether the code or the words say that the model was retired.
 pub(super) fn is_retired(case: &Case<'_>) -> bool {
-    RETIRED.contains(&case.code) || case.says(&phrases::RETIREMENT)
+    RETIRED.contains(&case.code) || case.says_any(&phrases::RETIREMENT)
 }
 
 /// 410, if anything came with it.
 fn gone_for_good(case: &Case<'_>) -> bool {
-    case.status == 410 && (case.is_provider_error() || case.says(&phrases::RETIREMENT))
+    case.status == 410 && (case.is_provider_error() || case.says_any(&phrases::RETIREMENT))
 }
 
 /// Whether a code or type says outright that it is about the model.
@@ -53,6 +53,7 @@ pub(super) fn named(case: &Case<'_>) -> bool {
 fn not_found(case: &Case<'_>) -> bool {
     case.status == 404
         && case.has_json()
-        && (case.says(&["no endpoints found", "no allowed providers"])
-            || (case.says(&["model"]) && (case.says(&["not found"]) || is_retired(case))))
+        && (case.says("no endpoints found")
+            || case.says("no allowed providers")
+            || (case.says("model") && (case.says("not found") || is_retired(case))))
 }

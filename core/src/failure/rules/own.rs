@@ -32,6 +32,6 @@ impl OwnRule {
             && self
                 .message_contains
                 .as_deref()
-                .is_none_or(|part| case.says(&[&part.to_ascii_lowercase()]))
+                .is_none_or(|part| case.says(&part.to_ascii_lowercase()))
     }
 }

@@ -336,14 +336,14 @@ fn statuses() -> impl Strategy<Value = u16> {
 /// Errors made of the words and names that rules look for, in several envelopes.
 fn errors() -> impl Strategy<Value = Value> {
     let phrases = [
-        &phrases::QUOTA[..],
+        &phrases::QUOTA,
         &phrases::RATE,
         &phrases::REGION,
         &phrases::KEY,
         &phrases::RETIREMENT,
         &phrases::MODERATION,
     ];
-    let mut words = phrases.concat();
+    let mut words = phrases.map(Phrases::all).concat();
     words.extend([
         "model",
         "models/",
@@ -480,4 +480,24 @@ proptest! {
             prop_assert!((1_000..=300_000).contains(&wait));
         }
     }
+}
+
+#[test]
+fn one_pass_finds_what_phrase_by_phrase_search_finds() {
+    let messages = errors();
+    let sets = [
+        &phrases::QUOTA,
+        &phrases::RATE,
+        &phrases::REGION,
+        &phrases::KEY,
+        &phrases::RETIREMENT,
+        &phrases::MODERATION,
+    ];
+    proptest!(|(error in messages)| {
+        let message = error.to_string();
+        for set in sets {
+            let one_by_one = set.all().iter().any(|phrase| message.contains(phrase));
+            prop_assert_eq!(set.are_in(&message), one_by_one);
+        }
+    });
 }
