@@ -93,6 +93,25 @@ pub fn explain<R: RngCore>(
     })
 }
 
+/// The part of the requests for this model that name no provider which begins at each of them, from 0
+/// to 1. A provider that does not serve the model has none.
+#[must_use]
+pub fn provider_shares<'a>(
+    view: &'a View,
+    model: &'a ModelId,
+    now: Mono,
+) -> Vec<(&'a ProviderId, f64)> {
+    let pool = Pool::of(view, model, now);
+    let drawn = view.adaptive && view.settings.direction_selection_enabled;
+    if pool.candidates.is_empty() || !drawn {
+        let first = (!pool.candidates.is_empty()).then(|| pool.first_by_name());
+        return first.map(|it| (&it.provider.id, 1.0)).into_iter().collect();
+    }
+    let (odds, _) = pool.odds(true);
+    let all = pool.candidates.iter().map(|it| &it.provider.id);
+    all.zip(odds).collect()
+}
+
 /// How the first leg is found.
 enum Start<'a> {
     /// The request names it, or all of it is settled: this one.

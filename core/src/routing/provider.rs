@@ -37,6 +37,8 @@ pub struct Direction {
     pub score: f64,
     /// Where every key is held: when the first of them is due.
     pub due: Option<Mono>,
+    /// A key is due, and nobody checks it.
+    pub check: bool,
 }
 
 impl ProviderView {
@@ -104,18 +106,6 @@ impl ProviderView {
         route.map_or(State::Healthy, |route| route.state)
     }
 
-    /// What the provider's score for the model is multiplied with: less than 1 while token limits of its
-    /// keys are dry.
-    #[must_use]
-    pub fn tpm_factor(&self, model: &ModelId, now: Mono) -> f64 {
-        let (mut serving, mut dry) = (0, 0);
-        for key in self.serving(model) {
-            serving += 1;
-            dry += u32::from(key.dry_until(model, now).is_some());
-        }
-        tpm::score_factor(dry, serving)
-    }
-
     /// Takes the check of the first key that is due and that nobody checks.
     #[must_use]
     pub fn try_check(&self, model: &ModelId, now: Mono) -> Option<(KeyId, CheckGuard)> {
@@ -139,6 +129,7 @@ impl Direction {
         state: State::Healthy,
         score: 1.0,
         due: None,
+        check: false,
     };
 }
 
@@ -165,16 +156,20 @@ impl View {
         if !self.adaptive {
             return Direction::UNMEASURED;
         }
-        let (mut serving, mut out, mut recovering, mut degraded) = (0, 0, 0, 0);
+        let (mut serving, mut dry) = (0, 0);
+        let (mut out, mut recovering, mut degraded) = (0, 0, 0);
         let health = provider.health.get(model);
         let mut due = None;
-        let mut free = false;
+        let (mut free, mut check) = (false, false);
         for (index, key) in provider.keys.iter().enumerate() {
             if !key.spec.serves(model.as_str()) {
                 continue;
             }
             serving += 1;
-            let soonest = match key.holds.standing(model, now) {
+            dry += u32::from(key.dry_until(model, now).is_some());
+            let standing = key.holds.standing(model, now);
+            check |= standing == KeyStanding::Due;
+            let soonest = match standing {
                 KeyStanding::Free => None,
                 KeyStanding::Held { due } => Some(due),
                 KeyStanding::Due | KeyStanding::Checking => Some(now),
@@ -198,7 +193,7 @@ impl View {
             return Direction {
                 state: route.map_or(State::Healthy, |route| route.state),
                 score: health.map_or(1.0, |health| health.score),
-                due: None,
+                ..Direction::UNMEASURED
             };
         }
         let state = if serving == 0 || out + recovering + degraded == 0 {
@@ -213,8 +208,10 @@ impl View {
         let score = health.map_or(1.0, |health| health.score);
         Direction {
             state,
-            score: score * provider.tpm_factor(model, now),
+            // Less while token limits of its keys are dry.
+            score: score * tpm::score_factor(dry, serving),
             due: due.filter(|_| !free),
+            check,
         }
     }
 

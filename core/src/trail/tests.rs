@@ -120,6 +120,7 @@ fn providers() {
         state: State::Recovering,
         score: 0.254,
         due: None,
+        check: false,
     };
     let chosen = |because| provider_chosen(route, 3, because, direction);
     let many = [&names.azure; 10];

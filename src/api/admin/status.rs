@@ -10,6 +10,7 @@ use holdline_core::health::{Book, Measured, State as Health};
 use holdline_core::holds::view::Standing;
 use holdline_core::holds::{Body, HoldRef};
 use holdline_core::ids::{KeyId, ModelId, ProviderId};
+use holdline_core::routing::explain::provider_shares;
 use holdline_core::routing::{KeyView, ModelRule, ProviderView, View, key::shares};
 use holdline_core::time::{Mono, WallMs};
 use serde::Serialize;
@@ -26,6 +27,7 @@ struct Direction<'a> {
     model: ModelId,
     state: &'static str,
     score: f64,
+    share: f64,
     actual_share: f64,
 }
 
@@ -93,11 +95,15 @@ impl<'a> Sight<'a> {
                 let Some(recent) = of_model else { continue };
                 let found = self.view.direction(provider, &model, self.now);
                 requests.push(recent);
+                let shares = provider_shares(self.view, &model, self.now);
+                let own = shares.iter().find(|(id, _)| **id == provider.id);
+                let share = own.map_or(0.0, |(_, share)| *share);
                 directions.push(Direction {
                     provider: &provider.id,
                     model,
                     state: found.state.name(),
                     score: found.score,
+                    share,
                     actual_share: 0.0,
                 });
             }

@@ -298,3 +298,26 @@ fn what_is_told_of_a_node_in_trouble() {
     insta::assert_snapshot!("bare", shown(&asked(None)));
     insta::assert_snapshot!("named", shown(&asked(Some("beta"))));
 }
+
+#[test]
+fn the_shares_of_a_models_providers_are_those_of_a_request_for_it() {
+    for seed in 0..1_000 {
+        let (view, _) = state(seed);
+        let model = model();
+        let target = Target {
+            provider: None,
+            model: model.clone(),
+        };
+        let facts = RequestFacts::new(target);
+        let Ok(explained) = explain(&view, &facts, &mut rng(seed), NOW) else {
+            assert_eq!(provider_shares(&view, &model, NOW), [], "seed {seed}");
+            continue;
+        };
+        let shares = provider_shares(&view, &model, NOW);
+        for told in &explained.providers {
+            let own = shares.iter().find(|(id, _)| **id == told.provider);
+            let share = own.map_or(0.0, |(_, share)| *share);
+            assert!((share - told.share).abs() < 1e-9, "seed {seed}: {told:?}");
+        }
+    }
+}

@@ -64,10 +64,7 @@ impl<'a> Candidate<'a> {
             model,
             serves,
             direction,
-            // A due key is a held one, and a held one leaves no provider Healthy.
-            check: view.adaptive
-                && direction.state != State::Healthy
-                && provider.has_due_key(model, now),
+            check: direction.check,
             turn: recovering
                 && provider
                     .health
