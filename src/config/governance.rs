@@ -29,6 +29,18 @@ pub struct VirtualKey {
     pub expires_at: Option<WallMs>,
 }
 
+impl VirtualKey {
+    /// Why it does not count at this time; `None` where it does.
+    #[must_use]
+    pub fn blocked(&self, now: WallMs) -> Option<&'static str> {
+        if !self.is_active {
+            return Some("is inactive");
+        }
+        let has_expired = self.expires_at.is_some_and(|end| end.0 <= now.0);
+        has_expired.then_some("has expired")
+    }
+}
+
 /// All of them, found by value. The values themselves are not kept, and a look-up tells nothing of them
 /// by the time it takes.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -39,6 +51,12 @@ impl VirtualKeys {
     #[must_use]
     pub fn find(&self, value: &str) -> Option<&Arc<VirtualKey>> {
         self.0.get(&digest(value))
+    }
+
+    /// The one with this id.
+    #[must_use]
+    pub fn with_id(&self, id: &str) -> Option<&Arc<VirtualKey>> {
+        self.0.values().find(|key| key.id == id)
     }
 }
 

@@ -36,17 +36,13 @@ pub(crate) fn identify(
             "virtual key not found: no virtual key has the value that was sent",
         ));
     };
-    let blocked = |why| {
-        let message = format!("the virtual key {:?} {why}", key.name);
-        Err(refusal(StatusCode::FORBIDDEN, "access_blocked", message))
-    };
-    if !key.is_active {
-        return blocked("is inactive");
+    match key.blocked(now) {
+        Some(why) => {
+            let message = format!("the virtual key {:?} {why}", key.name);
+            Err(refusal(StatusCode::FORBIDDEN, "access_blocked", message))
+        }
+        None => Ok(Some(Arc::clone(key))),
     }
-    if key.expires_at.is_some_and(|end| end.0 <= now.0) {
-        return blocked("has expired");
-    }
-    Ok(Some(Arc::clone(key)))
 }
 
 /// `x-bf-vk` takes any value; the headers of the providers' SDKs only what is recognisably ours, because

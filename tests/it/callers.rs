@@ -55,6 +55,32 @@ async fn a_virtual_key_is_asked_for_and_never_passed_on() {
     assert_eq!(node.client.call("GET", "/health").await.status, 200);
 }
 
+/// Explaining takes a virtual key by id or value, and refuses those that a request may not show.
+#[tokio::test]
+async fn explain_knows_callers() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let node = TestNode::start(&json!({
+        "governance": {"virtual_keys": [
+            {"id": "v1", "name": "team", "value": "sk-bf-zanzibar"},
+            {"id": "v2", "name": "off", "value": "sk-bf-off", "is_active": false},
+        ]},
+        "providers": {"one": provider(&mock.url(), &["k-a"], &json!({}))},
+    }))
+    .await;
+    let asked = [
+        ("v1", 200),
+        ("sk-bf-zanzibar", 200),
+        ("v2", 400),
+        ("sk-bf-nobody", 400),
+    ];
+    for (vk, status) in asked {
+        let path = format!("/api/adaptive-routing/explain?model=m&vk={vk}");
+        let answer = node.client.call("GET", &path).await;
+        assert_eq!(answer.status, status, "{vk}");
+        assert!(!answer.text().contains("sk-bf-"), "{}", answer.text());
+    }
+}
+
 #[tokio::test]
 async fn without_the_switch_only_wrong_keys_are_refused() {
     let mock = Mock::start(|_| Play::served("x")).await;

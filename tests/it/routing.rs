@@ -157,3 +157,26 @@ async fn a_moved_request_goes_where_explain_said() {
         );
     }
 }
+
+/// Status tells what part of a model's requests each provider is to get, beside what it got.
+#[tokio::test]
+async fn status_tells_expected_and_actual_shares_of_providers() {
+    let mock = Mock::start(refusing("k-d")).await;
+    let node = node_of(&mock, &json!({})).await;
+    let pin = [("x-bf-api-key-id", "k-d")];
+    node.client.chat_with("refused", &pin, chat("two/m")).await;
+    for number in 0..3 {
+        let id = format!("served-{number}");
+        assert_eq!(node.client.chat(&id, chat("m")).await.status, 200);
+    }
+    let status = node.client.call("GET", "/api/adaptive-routing/status");
+    let status = status.await.json();
+    let of = |name: &str, field: &str| {
+        let mut directions = status["directions"].as_array().unwrap().iter();
+        let found = directions.find(|d| d["provider"] == name && d["model"] == "m");
+        found.unwrap()[field].as_f64().unwrap()
+    };
+    assert_eq!((of("one", "share"), of("two", "share")), (1.0, 0.0));
+    let (one, two) = (of("one", "actual_share"), of("two", "actual_share"));
+    assert!((one + two - 1.0).abs() < 1e-9 && two > 0.0, "{one} {two}");
+}

@@ -6,12 +6,14 @@ use axum::response::IntoResponse;
 use holdline_core::ids::{ModelId, ProviderId};
 use holdline_core::routing::explain::{Explanation, KeyTold, ProviderTold, explain};
 use holdline_core::routing::{RequestFacts, Target};
+use holdline_core::time::WallMs;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::refusal::Refusal;
 use super::{Admin, Answer};
 use crate::config::Catalog;
+use crate::config::governance::VirtualKeys;
 use crate::pipeline::allowed::Candidates;
 use crate::pipeline::target;
 
@@ -55,6 +57,13 @@ struct Key<'a> {
 
 pub(super) async fn show(State(admin): State<Admin>, Query(asked): Query<Asked>) -> Answer {
     let live = admin.node.live();
+    if let Some(shown) = &asked.vk {
+        check_caller(
+            shown,
+            &admin.node.config.virtual_keys,
+            admin.node.clock.wall(),
+        )?;
+    }
     let mut facts = facts(&asked, &live.catalog)?;
     let candidates = Candidates::of(&live.view, &live.catalog, &mut facts, KIND);
     let now = admin.node.clock.now();
@@ -69,18 +78,26 @@ pub(super) async fn show(State(admin): State<Admin>, Query(asked): Query<Asked>)
     Ok(Json(told).into_response())
 }
 
+/// A virtual key, by its id or value, has to be one that a request may show.
+fn check_caller(shown: &str, keys: &VirtualKeys, now: WallMs) -> Result<(), Refusal> {
+    let Some(key) = keys.with_id(shown).or_else(|| keys.find(shown)) else {
+        // It may be a secret, so it is not repeated.
+        return Err(Refusal::bad(
+            "vk is neither id nor value of a virtual key of this node",
+        ));
+    };
+    key.blocked(now).map_or(Ok(()), |why| {
+        let message = format!("the virtual key {:?} {why}", key.name);
+        Err(Refusal::bad(message))
+    })
+}
+
 fn facts(asked: &Asked, catalog: &Catalog) -> Result<RequestFacts, Refusal> {
     let name = asked.model.trim();
     if name.is_empty() || name.len() > MAX_NAME {
         let message =
             "model is missing: which model is asked for? (?model=gpt-4o, at most 512 bytes)";
         return Err(Refusal::bad(message));
-    }
-    if asked.vk.is_some() {
-        // It is a secret, so it is not repeated.
-        return Err(Refusal::bad(
-            "vk names no virtual key of this node: leave it out",
-        ));
     }
     let target = match asked.provider.trim() {
         "" => target(name, catalog),
