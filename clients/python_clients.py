@@ -106,6 +106,15 @@ class OpenAI:
         return Failure(type(error), error.status_code, error.body["message"], error.response.headers.get("retry-after"))  # type: ignore[index]
 
 
+class AzureOpenAI(OpenAI):
+    """openai-python as Azure's users have it: the model is a deployment in the path."""
+
+    def __init__(self, url: str, key: str = VIRTUAL_KEY, prefix: str = "/openai") -> None:
+        self.sdk = openai.AzureOpenAI(
+            azure_endpoint=url + prefix, api_version="2024-10-21", api_key=key, max_retries=0, timeout=PATIENCE_S
+        )
+
+
 class OpenAIResponses(OpenAI):
     """openai-python: responses."""
 
@@ -305,4 +314,4 @@ class Google:
         return Failure(type(error), error.code, error.message or "", headers.get("retry-after"))
 
 
-ALL = [OpenAI, OpenAIResponses, LangChain, LangChainResponses, Anthropic, Google]
+ALL = [OpenAI, AzureOpenAI, OpenAIResponses, LangChain, LangChainResponses, Anthropic, Google]

@@ -261,6 +261,10 @@ def test_prefixes_take_bare_names(gateway: Gateway) -> None:
     prefixed = openai.OpenAI(base_url=f"{gateway.url}/openai/v1", api_key=VIRTUAL_KEY, max_retries=0)
     assert prefixed.chat.completions.create(model=MODELS["openai"], messages=[user(">> say hi")]).choices[0].message.content == "hi"
     assert prefixed.responses.create(model=MODELS["openai"], input=">> say hi").output_text == "hi"
+    azure = openai.AzureOpenAI(azure_endpoint=f"{gateway.url}/openai", api_version="2024-10-21", api_key=VIRTUAL_KEY, max_retries=0)
+    assert azure.chat.completions.create(model=MODELS["azure"], messages=[user(">> say hi")]).choices[0].message.content == "hi"
+    assert azure.responses.create(model=MODELS["azure"], input=">> say hi").output_text == "hi"
+    assert azure.embeddings.create(model=MODELS["azure"], input=["a", "bc"]).data[1].embedding == EMBEDDED[1]
     bearer = anthropic.Anthropic(base_url=f"{gateway.url}/anthropic", auth_token=VIRTUAL_KEY, max_retries=0)
     assert said(bearer.messages.create(model=MODELS["anthropic"], max_tokens=9, messages=[user(">> say hi")])) == "hi"
 

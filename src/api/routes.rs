@@ -71,13 +71,7 @@ pub fn find(path: &str) -> Option<Route> {
         return Some(Route::new(Protocol::Chat).unified());
     }
     if let Some(rest) = path.strip_prefix("/openai") {
-        let found = unified(rest.strip_prefix("/v1").unwrap_or(rest))?;
-        let theirs = found.protocol != Protocol::Messages;
-        return theirs.then_some(Route {
-            unified: false,
-            family: Some("openai"),
-            ..found
-        });
+        return openai(rest);
     }
     if let Some(rest) = path.strip_prefix("/anthropic") {
         return messages(rest.strip_prefix("/v1")?);
@@ -95,6 +89,53 @@ pub fn find(path: &str) -> Option<Route> {
         });
     }
     unified(path.strip_prefix("/v1")?)
+}
+
+/// Behind `/openai`: what OpenAI's clients ask for, and Azure's, who put an `openai` of their own before it.
+fn openai(path: &str) -> Option<Route> {
+    if let Some((name, operation)) = deployment(path) {
+        return Some(Route {
+            unified: false,
+            family: Some("azure"),
+            model: Some(percent_decoded(name)),
+            ..unified(operation)?
+        });
+    }
+    let azures = path.strip_prefix("/openai");
+    let rest = azures.unwrap_or(path);
+    let found = unified(rest.strip_prefix("/v1").unwrap_or(rest))?;
+    let theirs = found.protocol != Protocol::Messages;
+    theirs.then_some(Route {
+        unified: false,
+        family: Some(azures.map_or("openai", |_| "azure")),
+        ..found
+    })
+}
+
+/// The model that Azure's clients name in the path, and what is asked of it, such as `/chat/completions`.
+fn deployment(path: &str) -> Option<(&str, &str)> {
+    let path = path.strip_prefix("/openai").unwrap_or(path);
+    let path = path.strip_prefix("/deployments/")?;
+    let path = (!path.starts_with('/')).then_some(path)?;
+    // Names may have slashes.
+    let mut slashes = path.match_indices('/').map(|(at, _)| path.split_at(at));
+    slashes.find(|(_, rest)| unified(rest).is_some_and(|route| has_deployments(&route)))
+}
+
+/// Whether Azure's clients ask for it at a deployment.
+const fn has_deployments(route: &Route) -> bool {
+    match route.protocol {
+        Protocol::Chat | Protocol::Completions | Protocol::Embeddings | Protocol::Passing(_) => {
+            true
+        }
+        Protocol::Messages
+        | Protocol::Responses
+        | Protocol::Generate
+        | Protocol::EmbedContent
+        | Protocol::BatchEmbedContents
+        | Protocol::Converse
+        | Protocol::Cohere => false,
+    }
 }
 
 /// A model's id, percent-encoded as it is in paths, and what is asked of it.
@@ -177,15 +218,24 @@ pub fn label(path: &str) -> Cow<'static, str> {
     }
     match find(path) {
         Some(Route { model: None, .. }) => Cow::Owned(path.to_owned()),
-        Some(Route { model: Some(_), .. }) => {
-            // The model stands between the last slash and the verb.
-            let verb = path.rsplit(':').next().unwrap_or_default();
-            let version = path.split('/').nth(2).unwrap_or_default();
-            let genai = super::paths::GENAI;
-            Cow::Owned(format!("{genai}/{version}/models/{{model}}:{verb}"))
-        }
+        Some(Route { model: Some(_), .. }) => Cow::Owned(label_with_model(path)),
         None => super::kept::label(path).map_or(Cow::Borrowed("other"), Cow::Owned),
     }
+}
+
+/// The label of a path that leads somewhere and names a model.
+fn label_with_model(path: &str) -> String {
+    if let Some((_, operation)) = path.strip_prefix("/openai").and_then(deployment) {
+        return format!("/openai/deployments/{{model}}{operation}");
+    }
+    if path.starts_with("/bedrock/") {
+        let operation = path.rsplit('/').next().unwrap_or_default();
+        return format!("/bedrock/model/{{model}}/{operation}");
+    }
+    // The model stands between the last slash and the verb.
+    let verb = path.rsplit(':').next().unwrap_or_default();
+    let version = path.split('/').nth(2).unwrap_or_default();
+    format!("{}/{version}/models/{{model}}:{verb}", super::paths::GENAI)
 }
 
 /// What stands behind `models` in a path behind `/genai`.
@@ -253,6 +303,14 @@ mod tests {
                 "/genai/v1beta/models/{model}:generateContent",
             ),
             ("/genai/v9/models/any-name:generateContent", "other"),
+            (
+                "/bedrock/model/any-name:0/converse-stream",
+                "/bedrock/model/{model}/converse-stream",
+            ),
+            (
+                "/openai/openai/deployments/any/name/chat/completions",
+                "/openai/deployments/{model}/chat/completions",
+            ),
             (
                 "/genai/v1/models/a:b:countTokens",
                 "/genai/v1/models/{model}:countTokens",
@@ -362,6 +420,42 @@ mod tests {
         assert_eq!(route.model.as_deref(), Some("vertex/m"));
         assert_eq!(route.protocol, Protocol::BatchEmbedContents);
         assert_eq!(percent_decoded("a%2fb%zz%c3%bc%"), "a/b%zzü%");
+    }
+
+    #[test]
+    fn azures_clients_name_a_deployment() {
+        for (path, expected) in [
+            (
+                "/openai/openai/deployments/gpt-4o/chat/completions",
+                Some((Protocol::Chat, "gpt-4o")),
+            ),
+            (
+                "/openai/deployments/anthropic/claude-x/chat/completions",
+                Some((Protocol::Chat, "anthropic/claude-x")),
+            ),
+            (
+                "/openai/deployments/openai%2Fx/embeddings",
+                Some((Protocol::Embeddings, "openai/x")),
+            ),
+            (
+                "/openai/deployments/x/images/generations",
+                Some((Protocol::Passing(Passing::ImageGenerations), "x")),
+            ),
+            ("/openai/deployments/x/messages", None),
+            ("/openai/deployments/x/responses", None),
+            ("/openai/deployments//chat/completions", None),
+            ("/openai/deployments/x", None),
+            ("/v1/deployments/x/chat/completions", None),
+        ] {
+            let route = find(path);
+            let found = route.as_ref();
+            let found = found.and_then(|route| Some((route.protocol, route.model.as_deref()?)));
+            assert_eq!(found, expected, "{path}");
+            assert!(route.is_none_or(|route| route.family == Some("azure")));
+        }
+        let responses = find("/openai/openai/responses").unwrap();
+        assert_eq!(responses.family, Some("azure"));
+        assert_eq!(responses.protocol, Protocol::Responses);
     }
 
     #[test]

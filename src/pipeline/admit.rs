@@ -121,6 +121,8 @@ impl Inbound {
         let read = if edits.form {
             let kind = content_type.as_ref().and_then(|v| v.to_str().ok());
             JsonBody::parse_form(bytes, edits, kind.unwrap_or_default())
+        } else if route.model.is_some() {
+            JsonBody::parse_named(bytes, edits)
         } else {
             JsonBody::parse(bytes, edits)
         };

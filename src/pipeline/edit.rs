@@ -55,6 +55,10 @@ enum Replacement {
     Nothing,
     /// As JSON text.
     Model,
+    /// The member that is missing, as JSON text; behind a comma where another stands before it.
+    ModelMember {
+        comma: bool,
+    },
     /// As it is.
     BareModel,
     Text(&'static str),
@@ -86,15 +90,27 @@ pub(crate) enum EditError {
 impl JsonBody {
     /// Reads a body.
     pub(crate) fn parse(bytes: Bytes, edits: Edits) -> Result<Self, EditError> {
+        Self::read_whole(bytes, edits, false)
+    }
+
+    /// Reads a body whose path names the model: it may lack the name, which the provider is told all the same.
+    pub(crate) fn parse_named(bytes: Bytes, edits: Edits) -> Result<Self, EditError> {
+        Self::read_whole(bytes, edits, true)
+    }
+
+    fn read_whole(bytes: Bytes, edits: Edits, named: bool) -> Result<Self, EditError> {
         if is_too_deep(&bytes) {
             return Err(EditError::TooDeep);
         }
         let mut body = Self::unread(bytes.clone(), edits);
         let read = body.read(&bytes)?;
         if edits.model && !read.has_model {
-            return Err(EditError::NoModel);
-        }
-        if edits.model && body.model.trim().is_empty() {
+            if !named {
+                return Err(EditError::NoModel);
+            }
+            let comma = read.keeps_some;
+            body.cut(read.end..read.end, Replacement::ModelMember { comma })?;
+        } else if edits.model && !named && body.model.trim().is_empty() {
             return Err(EditError::BadModel);
         }
         if body.stream && edits.ask_for_usage {
@@ -126,6 +142,10 @@ impl JsonBody {
             match cut.by {
                 Replacement::Nothing => {}
                 Replacement::Model => out.put_slice(quoted.as_bytes()),
+                Replacement::ModelMember { comma } => {
+                    out.put_slice(if comma { b",\"model\":" } else { b"\"model\":" });
+                    out.put_slice(quoted.as_bytes());
+                }
                 Replacement::BareModel => out.put_slice(model.as_bytes()),
                 Replacement::Text(text) => out.put_slice(text.as_bytes()),
             }
@@ -173,6 +193,7 @@ impl JsonBody {
             failed = result.err();
         })?;
         read.end = end;
+        read.keeps_some = kept;
         failed.map_or(Ok(read), Err)
     }
 
@@ -263,6 +284,8 @@ struct Read<'a> {
     stream_options: Option<(&'a RawValue, usize)>,
     /// Where the last member ends.
     end: usize,
+    /// Some member stays.
+    keeps_some: bool,
 }
 
 /// Strings, or objects with `provider` and `model`; the rest is left out.

@@ -210,3 +210,37 @@ async fn google_clients_see_the_models_of_all() {
     let none = node.client.call("GET", "/genai/v1/models/other").await;
     assert_eq!(none.json()["error"]["status"], "NOT_FOUND");
 }
+
+#[tokio::test]
+async fn details_of_an_error_reach_clients_of_the_providers_own_protocol() {
+    let mock = Mock::start(|_| {
+        let details = json!({"error_code": "thread_not_found", "of": "sk-k-a"});
+        let error =
+            json!({"type": "invalid_request_error", "message": "no thread", "details": details});
+        Play::json(400, &json!({"type": "error", "error": error}))
+    })
+    .await;
+    let node = node(&mock, "anthropic", &["k-a"]).await;
+    let body = r#"{"model":"one/m","max_tokens":9,"messages":[{"role":"user","content":"hi"}]}"#;
+    let own = node.client.post("/anthropic/v1/messages", &[], body).await;
+    let details = &own.json()["error"]["details"];
+    assert_eq!(details["error_code"], "thread_not_found");
+    assert!(!details.to_string().contains("sk-k-a"), "{details}");
+    let other = node.client.post("/v1/chat/completions", &[], body).await;
+    assert_eq!((own.status, other.status), (400, 400));
+    assert!(other.json()["error"].get("details").is_none());
+}
+
+#[tokio::test]
+async fn azures_clients_name_the_model_in_the_path_alone() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let node = node(&mock, "groq", &["k-a"]).await;
+    let path = "/openai/openai/deployments/one%2Fm/chat/completions?api-version=2024-10-21";
+    let body = r#"{"messages":[{"role":"user","content":"hi"}]}"#;
+    let answer = node.client.post(path, &[("api-key", "k")], body).await;
+    assert_eq!(answer.json()["choices"][0]["message"]["content"], "hello");
+    assert!(answer.json().get("extra_fields").is_none());
+    let call = &mock.calls()[0];
+    assert_eq!(call.path, "/v1/chat/completions");
+    assert_eq!(call.json()["model"], "m");
+}

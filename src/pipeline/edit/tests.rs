@@ -312,3 +312,26 @@ mod forms {
         }
     }
 }
+
+#[test]
+fn a_model_that_the_path_names_is_put_into_the_body() {
+    for (body, expected) in [
+        (r#"{"a":1}"#, r#"{"a":1,"model":"m\"x"}"#),
+        (
+            r#"{ "model" : "other", "a":1}"#,
+            r#"{ "model" : "m\"x", "a":1}"#,
+        ),
+        (r#"{"model":""}"#, r#"{"model":"m\"x"}"#),
+        (r#"{"fallbacks":["a/b"]}"#, r#"{"model":"m\"x"}"#),
+        ("{}", r#"{"model":"m\"x"}"#),
+        (
+            r#"{"stream":true}"#,
+            r#"{"stream":true,"model":"m\"x","stream_options":{"include_usage":true}}"#,
+        ),
+    ] {
+        let bytes = Bytes::copy_from_slice(body.as_bytes());
+        assert!(JsonBody::parse(bytes.clone(), CHAT).is_err() || body.contains("other"));
+        let read = JsonBody::parse_named(bytes, CHAT).unwrap();
+        assert_eq!(read.for_upstream("m\"x"), expected, "{body}");
+    }
+}
