@@ -212,7 +212,18 @@ function aiSdk(make, more = () => ({})) {
 const apiKey = told.key;
 const openaiProvider = createOpenAI({ baseURL: `${told.url}/v1`, apiKey });
 const anthropicProvider = createAnthropic({ baseURL: `${told.url}/anthropic/v1`, apiKey });
-const compatible = createOpenAICompatible({ name: "holdline", baseURL: `${told.url}/v1`, apiKey, includeUsage: true });
+const compatible = createOpenAICompatible({ name: "holdline", baseURL: `${told.url}/v1`, apiKey, includeUsage: true, supportsStructuredOutputs: true });
+
+/** The AI SDK's own providers, by the names of the tests. */
+export const sdks = {
+  "AI SDK, OpenAI responses": openaiProvider,
+  "AI SDK, OpenAI chat": openaiProvider.chat,
+  "AI SDK, OpenAI-compatible": compatible,
+  "AI SDK, Anthropic": anthropicProvider,
+};
+
+/** Those of them that embed. */
+export const embedders = [openaiProvider, compatible];
 
 /** Refers to earlier texts by their ids unless told that nobody keeps them; only providers of responses do. */
 function stored(model) {
@@ -223,8 +234,8 @@ export const all = {
   "openai-node chat": openaiChat,
   "openai-node responses": openaiResponses,
   "Anthropic's SDK": anthropic,
-  "AI SDK, OpenAI responses": aiSdk((model) => openaiProvider(model), stored),
-  "AI SDK, OpenAI chat": aiSdk((model) => openaiProvider.chat(model)),
-  "AI SDK, OpenAI-compatible": aiSdk((model) => compatible(model)),
-  "AI SDK, Anthropic": aiSdk((model) => anthropicProvider(model)),
+  "AI SDK, OpenAI responses": aiSdk(openaiProvider, stored),
+  "AI SDK, OpenAI chat": aiSdk(openaiProvider.chat),
+  "AI SDK, OpenAI-compatible": aiSdk(compatible),
+  "AI SDK, Anthropic": aiSdk(anthropicProvider),
 };

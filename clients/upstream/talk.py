@@ -5,7 +5,8 @@ Lines of the user's text that begin with `>>` say what the model does:
     >> say TEXT           says it
     >> think TEXT         has thought it before
     >> call NAME {JSON}   calls the tool, if the request has it; each line is one call, all in one turn
-    >> fill {JSON}        says it, if a schema for the answer arrived that names the same members
+    >> fill {JSON}        says it, if a schema for the answer arrived that names the same members; or calls the tool
+                          `json` with it, if there is one
     >> look               says what media arrived, as "image/png 70"
     >> recall             says which thoughts and instructions came with the request
 
@@ -100,6 +101,9 @@ def answer(asked: Asked) -> Turn:
                 name, arguments = rest.split(" ", 1)
                 if name in asked.tools:
                     turn.calls.append(Call(f"call_{len(turn.calls)}_{name}"[:40], name, arguments))
+            case "fill" if "json" in asked.tools:
+                # The AI SDK's way to ask models for JSON that it does not know to take schemas.
+                turn.calls.append(Call("call_json", "json", rest))
             case "fill":
                 wanted = set(json.loads(rest))
                 found = set((asked.schema or {}).get("properties", {}))
