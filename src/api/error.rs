@@ -38,7 +38,7 @@ pub struct ErrorBody {
     pub param: Option<String>,
     /// What the provider says beside it, scrubbed too: for clients of its own protocol only.
     #[serde(skip)]
-    pub details: Option<serde_json::Value>,
+    pub details: Option<Box<serde_json::Value>>,
 }
 
 /// `extra_fields` of an error.

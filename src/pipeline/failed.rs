@@ -233,7 +233,7 @@ fn read_headers(headers: &HeaderMap) -> Headers<'_> {
 impl Failed {
     fn with_details(mut self, judge: &Judge, body: &[u8]) -> Self {
         let sent: Vec<&str> = judge.sent().collect();
-        self.error.details = details::read(body, &sent);
+        self.error.details = details::read(body, &sent).map(Box::new);
         self
     }
 

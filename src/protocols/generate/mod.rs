@@ -113,7 +113,7 @@ struct Inner<'a> {
 
 /// Google's own, which are a list, or what tells of the wait.
 fn details(error: &ApiError) -> Vec<Value> {
-    if let Some(Value::Array(given)) = &error.error.details {
+    if let Some(Value::Array(given)) = error.error.details.as_deref() {
         return given.clone();
     }
     let wait_ms = error.extra_fields.retry_after_ms;

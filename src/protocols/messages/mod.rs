@@ -125,7 +125,8 @@ struct Inner<'a> {
 
 /// Anthropic's own, which are an object, or what makes its SDKs go on without a thread, with all messages.
 fn details(error: &ApiError) -> Option<Value> {
-    let given = error.error.details.clone().filter(Value::is_object);
+    let given = error.error.details.as_deref();
+    let given = given.filter(|given| given.is_object()).cloned();
     let threads = error.error.param.as_deref() == Some(read::THREAD);
     let no_threads =
         || json!({"error_code": "thread_unsupported_request", "unsupported": ["provider"]});
