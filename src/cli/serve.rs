@@ -12,7 +12,8 @@ use crate::api::{Gateway, router};
 use crate::config::{Config, Secret};
 use crate::node::{Node, Overrides, Place, Running};
 use crate::pipeline::listing::keep_lists;
-use crate::server::{Limits, Server, tls};
+use crate::server::tls::{Certificate, LOOK_EVERY};
+use crate::server::{Limits, Server};
 use crate::telemetry::{LogFormat, start_log};
 
 pub(super) const EXAMPLES: &str = "Examples:
@@ -134,8 +135,12 @@ impl ServeArgs {
 async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let mut server = Server::bind(place.http, Limits::default()).await?;
-    if let Some(files) = &config.server_tls {
-        server = server.with_tls(tls::acceptor(&files.cert_file, &files.key_file)?);
+    let certificate = match &config.server_tls {
+        Some(files) => Some(Certificate::load(&files.cert_file, &files.key_file)?),
+        None => None,
+    };
+    if let Some(certificate) = &certificate {
+        server = server.with_tls(certificate.acceptor());
     }
     warn_of_risks(&place, config.client.needs_virtual_key);
     let running = crate::node::start(config, place, &data_dir).await?;
@@ -150,9 +155,14 @@ async fn serve(config: Config, place: Place, data_dir: PathBuf) -> anyhow::Resul
         drain.clone(),
     ));
     let listing = tokio::spawn(keep_lists(Arc::clone(&node), drain.clone()));
+    let renewing =
+        certificate.map(|found| tokio::spawn(found.keep_renewed(LOOK_EVERY, drain.clone())));
     signals.first().await;
     end(&node, running, drain, serving, signals).await;
     listing.abort();
+    if let Some(renewing) = renewing {
+        renewing.abort();
+    }
     Ok(())
 }
 

@@ -97,7 +97,7 @@ impl Server {
         })
     }
 
-    /// The same for clients that speak TLS, and only for them: see [`tls::acceptor`].
+    /// The same for clients that speak TLS, and only for them: see [`tls::Certificate`].
     #[must_use]
     pub fn with_tls(mut self, acceptor: TlsAcceptor) -> Self {
         self.tls = Some(acceptor);

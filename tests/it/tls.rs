@@ -1,25 +1,25 @@
-//! TLS in front of a node and behind it, HTTP/2 both ways, and proxies between: one node is the provider
-//! of another.
+//! TLS in front of a node and behind it, and HTTP/2 both ways: one node is the provider of another.
 
-use std::sync::{Arc, Mutex};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
-use holdline::server::tls;
+use holdline::server::tls::Certificate;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy_bidirectional};
-use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 use crate::support::{Mock, Play, TestNode, chat, provider, stream};
 
 /// A node that speaks TLS as `localhost`, and the certificate to believe it by.
-async fn behind_tls(mock: &Mock) -> (TestNode, String) {
+pub(crate) async fn behind_tls(mock: &Mock) -> (TestNode, String) {
     let files = TempDir::new().unwrap();
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
     std::fs::write(&cert, made.cert.pem()).unwrap();
     std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
     let config = json!({"providers": {"inner": provider(&mock.url(), &["k-in"], &json!({}))}});
-    let acceptor = tls::acceptor(&cert, &key).unwrap();
+    let acceptor = Certificate::load(&cert, &key).unwrap().acceptor();
     (
         TestNode::start_tls(&config, acceptor).await,
         made.cert.pem(),
@@ -61,65 +61,11 @@ async fn streams_pass_through_tls_and_http2() {
     }
 }
 
-/// Takes CONNECT; keeps the heads.
-async fn connect_proxy() -> (String, Arc<Mutex<Vec<String>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let heads = Arc::new(Mutex::new(Vec::new()));
-    let kept = Arc::clone(&heads);
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = listener.accept().await {
-            let kept = Arc::clone(&kept);
-            tokio::spawn(async move {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(client.read_u8().await.unwrap());
-                }
-                let head = String::from_utf8(head).unwrap();
-                let target = head.split(' ').nth(1).unwrap().to_owned();
-                kept.lock().unwrap().push(head);
-                let mut server = TcpStream::connect(target).await.unwrap();
-                client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-                let _ = copy_bidirectional(&mut client, &mut server).await;
-            });
-        }
-    });
-    (url, heads)
-}
-
-#[tokio::test]
-async fn a_provider_is_reached_through_its_proxy() {
-    let mock = Mock::start(|_| Play::served("hello")).await;
-    let (inner, pem) = behind_tls(&mock).await;
-    let (proxy, heads) = connect_proxy().await;
-    let proxy = json!({"type": "http", "url": proxy, "username": "me", "password": "zanzibar"});
-    let mut plain = provider(&mock.url(), &["k-a"], &json!({}));
-    plain["proxy_config"] = proxy.clone();
-    let url = format!("https://localhost:{}", inner.address.port());
-    let mut secure = provider(&url, &["k-b"], &json!({"ca_cert_pem": pem}));
-    secure["proxy_config"] = proxy;
-    let node = TestNode::start(&json!({"providers": {"plain": plain, "secure": secure}})).await;
-    for model in ["plain/m", "secure/inner/m"] {
-        assert_eq!(
-            node.client.chat("r-1", chat(model)).await.status,
-            200,
-            "{model}"
-        );
-    }
-    let heads = heads.lock().unwrap();
-    assert_eq!(heads.len(), 2, "{heads:?}");
-    for head in heads.iter() {
-        assert!(head.starts_with("CONNECT "), "{head}");
-        // me:zanzibar
-        assert!(head.contains("Basic bWU6emFuemliYXI="), "{head}");
-    }
-}
-
 #[tokio::test]
 async fn a_certificate_that_cannot_be_used_is_told_by_its_field() {
     let files = TempDir::new().unwrap();
     let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
-    let told = || tls::acceptor(&cert, &key).err().unwrap().to_string();
+    let told = || Certificate::load(&cert, &key).err().unwrap().to_string();
     assert!(told().starts_with("server.tls.cert_file"), "{}", told());
     std::fs::write(&cert, "no certificate").unwrap();
     assert!(told().starts_with("server.tls.cert_file"), "{}", told());
@@ -128,4 +74,51 @@ async fn a_certificate_that_cannot_be_used_is_told_by_its_field() {
     assert!(told().starts_with("server.tls.key_file"), "{}", told());
     std::fs::write(&key, made("b").signing_key.serialize_pem()).unwrap();
     assert!(told().contains("do not belong together"), "{}", told());
+}
+
+/// Writes a new pair for `localhost`; the certificate to believe.
+fn write_pair(cert: &Path, key: &Path) -> String {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
+    std::fs::write(cert, made.cert.pem()).unwrap();
+    std::fs::write(key, made.signing_key.serialize_pem()).unwrap();
+    made.cert.pem()
+}
+
+#[tokio::test]
+async fn a_renewed_certificate_is_in_force_without_a_restart() {
+    let mock = Mock::start(|_| Play::served("hello")).await;
+    let files = TempDir::new().unwrap();
+    let (cert, key) = (files.path().join("cert.pem"), files.path().join("key.pem"));
+    let first = write_pair(&cert, &key);
+    let certificate = Certificate::load(&cert, &key).unwrap();
+    let config = json!({"providers": {"inner": provider(&mock.url(), &["k-in"], &json!({}))}});
+    let inner = TestNode::start_tls(&config, certificate.acceptor()).await;
+    let serves = async |pem: &str| {
+        let node = in_front(&inner, &json!({"ca_cert_pem": pem})).await;
+        node.client.chat("r-1", chat("outer/inner/m")).await.status == 200
+    };
+    assert!(serves(&first).await);
+    assert_eq!(certificate.renew(), Ok(false));
+    let end = CancellationToken::new();
+    let every = Duration::from_millis(20);
+    let keeping = tokio::spawn(Arc::clone(&certificate).keep_renewed(every, end.clone()));
+    let second = write_pair(&cert, &key);
+    while !serves(&second).await {}
+    assert!(!serves(&first).await);
+    end.cancel();
+    keeping.await.unwrap();
+    // What cannot be used changes nothing, and says what it is.
+    std::fs::write(&cert, "half a certifica").unwrap();
+    let told = certificate.renew().unwrap_err().to_string();
+    assert!(
+        told.contains("cert.pem: holds no certificate in PEM form"),
+        "{told}"
+    );
+    std::fs::write(&cert, &first).unwrap();
+    let told = certificate.renew().unwrap_err().to_string();
+    assert!(told.contains("do not belong together"), "{told}");
+    std::fs::remove_file(&key).unwrap();
+    let told = certificate.renew().unwrap_err().to_string();
+    assert!(told.starts_with("server.tls.key_file: "), "{told}");
+    assert!(serves(&second).await);
 }
