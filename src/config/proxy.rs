@@ -1,23 +1,42 @@
 //! `proxy_config`: through whom a provider is reached.
 
+mod environment;
+
 use std::sync::Arc;
 
 use http::Uri;
 
 use super::reader::Object;
 use super::secret::Secret;
+pub use environment::Environment;
 
-/// A proxy in front of a provider.
+/// What stands between the gateway and a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
+    /// Through whom.
+    pub through: Through,
+    /// Certificates in PEM form that are trusted beside the public ones: of a proxy that opens TLS.
+    pub ca_pem: Option<Arc<str>>,
+}
+
+/// Who is asked for a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Through {
+    /// Always the same.
+    One(Hop),
+    /// As the environment says for the address that is called.
+    Environment(Environment),
+}
+
+/// One proxy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hop {
     /// What it speaks.
     pub kind: ProxyKind,
     /// Scheme, host and port.
     pub url: Uri,
     /// Name and password.
     pub login: Option<(String, Secret)>,
-    /// Certificates in PEM form that are trusted beside the public ones: of a proxy that opens TLS.
-    pub ca_pem: Option<Arc<str>>,
 }
 
 /// What a proxy speaks.
@@ -29,6 +48,17 @@ pub enum ProxyKind {
     Socks5,
 }
 
+impl Proxy {
+    /// The proxy that stands before this address; none where it is called directly.
+    #[must_use]
+    pub fn before(&self, target: &Uri) -> Option<&Hop> {
+        match &self.through {
+            Through::One(hop) => Some(hop),
+            Through::Environment(environment) => environment.before(target),
+        }
+    }
+}
+
 /// Reads the block.
 pub(crate) fn read(block: &Object<'_, '_>) -> Option<Arc<Proxy>> {
     let kind = match block.text("type") {
@@ -37,17 +67,20 @@ pub(crate) fn read(block: &Object<'_, '_>) -> Option<Arc<Proxy>> {
             block.warn_unknown();
             return None;
         }
+        Some("environment") => {
+            block.without_effect(&["url", "username", "password"]);
+            let through = Through::Environment(Environment::read(block));
+            let ca_pem = certificates(block);
+            block.warn_unknown();
+            return Some(Arc::new(Proxy { through, ca_pem }));
+        }
         Some("http") => Some(ProxyKind::Http),
         Some("socks5") => Some(ProxyKind::Socks5),
-        Some("environment") => {
+        Some(_) | None => {
             block.error(
                 "type",
-                "\"environment\" is not supported: give the proxy's url here",
+                "must be \"none\", \"http\", \"socks5\" or \"environment\"",
             );
-            None
-        }
-        Some(_) | None => {
-            block.error("type", "must be \"none\", \"http\" or \"socks5\"");
             None
         }
     };
@@ -63,10 +96,13 @@ pub(crate) fn read(block: &Object<'_, '_>) -> Option<Arc<Proxy>> {
     });
     let ca_pem = certificates(block);
     block.warn_unknown();
-    Some(Arc::new(Proxy {
+    let hop = Hop {
         kind: kind?,
         url: url?,
         login,
+    };
+    Some(Arc::new(Proxy {
+        through: Through::One(hop),
         ca_pem,
     }))
 }
@@ -140,11 +176,12 @@ mod tests {
         let (proxy, errors) = read_from(&block);
         assert_eq!(errors, Vec::<String>::new());
         let proxy = proxy.unwrap();
+        let hop = proxy.before(&Uri::from_static("http://h")).unwrap();
         assert_eq!(
-            (proxy.kind, proxy.url.port_u16()),
+            (hop.kind, hop.url.port_u16()),
             (ProxyKind::Http, Some(3128))
         );
-        assert_eq!(proxy.login.as_ref().unwrap().1.expose(), "hush");
+        assert_eq!(hop.login.as_ref().unwrap().1.expose(), "hush");
         assert!(read_from(&json!({"type": "none"})).0.is_none());
     }
 
@@ -152,7 +189,7 @@ mod tests {
     fn mistakes_name_the_field_and_repeat_no_password() {
         for (block, path) in [
             (json!({}), "type"),
-            (json!({"type": "environment", "url": "http://p:1"}), "type"),
+            (json!({"type": "https", "url": "https://p:1"}), "type"),
             (json!({"type": "http"}), "url"),
             (json!({"type": "http", "url": "https://p:1"}), "url"),
             (json!({"type": "http", "url": "http://me:hush@p:1"}), "url"),

@@ -72,6 +72,12 @@ impl<'e> Reader<'e> {
         !self.errors.borrow().is_empty()
     }
 
+    /// An environment variable.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name)
+    }
+
     /// Everything found: errors, then warnings.
     #[must_use]
     pub fn finish(self) -> (Vec<Finding>, Vec<Finding>) {

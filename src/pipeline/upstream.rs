@@ -161,15 +161,19 @@ impl Upstream {
 }
 
 fn connector(key: &PoolKey) -> GuardedConnector {
+    let dials = |allow_private| {
+        let resolver = GuardedResolver::new(allow_private);
+        let mut http = HttpConnector::new_with_resolver(resolver);
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        http.set_connect_timeout(Some(key.connect_timeout));
+        http.set_keepalive(Some(Duration::from_secs(30)));
+        http
+    };
+    let near = key.allow_private_network;
     // A proxy is where its operator put it, which is mostly near.
-    let dials_private = key.allow_private_network || key.proxy.is_some();
-    let resolver = GuardedResolver::new(dials_private);
-    let mut http = HttpConnector::new_with_resolver(resolver);
-    http.enforce_http(false);
-    http.set_nodelay(true);
-    http.set_connect_timeout(Some(key.connect_timeout));
-    http.set_keepalive(Some(Duration::from_secs(30)));
-    GuardedConnector::new(http, key.allow_private_network, key.proxy.clone())
+    let proxy = key.proxy.clone().map(|proxy| (proxy, dials(true)));
+    GuardedConnector::new(dials(near), near, proxy)
 }
 
 #[cfg(test)]

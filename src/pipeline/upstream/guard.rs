@@ -122,20 +122,21 @@ impl Service<Name> for GuardedResolver {
     }
 }
 
-/// Connects, through a proxy where there is one; judges addresses that stand in the URL itself, which no
+/// Connects, through a proxy where one stands before the address; judges addresses that stand in the URL itself, which no
 /// resolver sees. Names are resolved by the proxy, and judged by nobody.
 #[derive(Clone)]
 pub(super) struct GuardedConnector {
     inner: HttpConnector<GuardedResolver>,
     allow_private: bool,
-    proxy: Option<Arc<Proxy>>,
+    /// Proxies, and who dials them.
+    proxy: Option<(Arc<Proxy>, HttpConnector<GuardedResolver>)>,
 }
 
 impl GuardedConnector {
     pub(super) fn new(
         inner: HttpConnector<GuardedResolver>,
         allow_private: bool,
-        proxy: Option<Arc<Proxy>>,
+        proxy: Option<(Arc<Proxy>, HttpConnector<GuardedResolver>)>,
     ) -> Self {
         Self {
             inner,
@@ -145,15 +146,17 @@ impl GuardedConnector {
     }
 
     fn connect(&mut self, target: Uri) -> BoxFuture<TokioIo<TcpStream>> {
-        let Some(proxy) = &self.proxy else {
+        let through = self.proxy.as_ref();
+        let through = through.and_then(|(proxy, dials)| Some((proxy.before(&target)?, dials)));
+        let Some((hop, dials)) = through else {
             let connecting = self.inner.call(target);
             return Box::pin(async move { connecting.await.map_err(Into::into) });
         };
-        let (inner, at) = (self.inner.clone(), proxy.url.clone());
-        match proxy.kind {
+        let (inner, at) = (dials.clone(), hop.url.clone());
+        match hop.kind {
             ProxyKind::Http => {
                 let mut tunnel = Tunnel::new(at, inner);
-                if let Some((name, password)) = &proxy.login {
+                if let Some((name, password)) = &hop.login {
                     tunnel = tunnel.with_auth(basic(name, password.expose()));
                 }
                 let connecting = tunnel.call(target);
@@ -161,7 +164,7 @@ impl GuardedConnector {
             }
             ProxyKind::Socks5 => {
                 let mut socks = SocksV5::new(at, inner);
-                if let Some((name, password)) = &proxy.login {
+                if let Some((name, password)) = &hop.login {
                     socks = socks.with_auth(name.clone(), password.expose().to_owned());
                 }
                 let connecting = socks.call(target);

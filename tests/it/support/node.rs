@@ -49,17 +49,31 @@ impl TestNode {
         Self::start_scaled(config, 1.0).await
     }
 
+    /// One that was configured where these variables are set.
+    pub(crate) async fn start_in(config: &Value, env: &[(&str, String)]) -> Self {
+        Self::start_with(config, env, 1.0, None).await
+    }
+
     /// One whose clients speak TLS; its own `client` does not.
     pub(crate) async fn start_tls(config: &Value, acceptor: TlsAcceptor) -> Self {
-        Self::start_with(config, 1.0, Some(acceptor)).await
+        Self::start_with(config, &[], 1.0, Some(acceptor)).await
     }
 
     pub(crate) async fn start_scaled(config: &Value, time_scale: f64) -> Self {
-        Self::start_with(config, time_scale, None).await
+        Self::start_with(config, &[], time_scale, None).await
     }
 
-    async fn start_with(config: &Value, time_scale: f64, tls: Option<TlsAcceptor>) -> Self {
-        let loaded = Config::parse(&config.to_string(), &|_| None).unwrap();
+    async fn start_with(
+        config: &Value,
+        env: &[(&str, String)],
+        time_scale: f64,
+        tls: Option<TlsAcceptor>,
+    ) -> Self {
+        let variable = |name: &str| {
+            let found = env.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.clone())
+        };
+        let loaded = Config::parse(&config.to_string(), &variable).unwrap();
         let flags = Overrides {
             node_id: Some("n1".to_owned()),
             time_scale: Some(time_scale),
