@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use holdline::config::Config;
 
 /// Documents for people; every one of them is checked.
-const DOCUMENTS: [&str; 9] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "CONTRIBUTING.md",
     "ARCHITECTURE.md",
@@ -18,6 +18,7 @@ const DOCUMENTS: [&str; 9] = [
     "docs/configuration.md",
     "docs/api.md",
     "docs/protocols.md",
+    "docs/pairs.md",
     "docs/health.md",
 ];
 

@@ -3,10 +3,12 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::BytesMut;
+use tracing::debug;
 
 use super::course::Course;
 use super::failed::Failed;
-use crate::protocols::talk::{Delta, Usage};
+use crate::protocols::dropped::{self, LeftOut};
+use crate::protocols::talk::{Delta, Order, Usage};
 use crate::protocols::{Event, Protocol, ReadStream, Shown, WriteStream};
 
 /// A stream, read in one protocol and written in another.
@@ -15,6 +17,10 @@ pub(super) struct Conversion {
     reader: Box<dyn ReadStream>,
     writer: Box<dyn WriteStream>,
     deltas: Vec<Delta>,
+    order: Order,
+    client: Protocol,
+    left_out: LeftOut,
+    request: String,
 }
 
 impl Conversion {
@@ -28,6 +34,10 @@ impl Conversion {
             reader: from.spoken().stream_reader()?,
             writer: client.spoken().stream_writer(shown(course))?,
             deltas: Vec::new(),
+            order: Order::default(),
+            client,
+            left_out: LeftOut::default(),
+            request: course.id.clone(),
         })
     }
 
@@ -35,7 +45,9 @@ impl Conversion {
     pub(super) fn pass(&mut self, event: &Event, out: &mut BytesMut) -> Result<(), Failed> {
         let read = self.reader.read(event, &mut self.deltas);
         for delta in self.deltas.drain(..) {
-            self.writer.write(delta, out);
+            self.left_out.see(self.client.spoken(), &delta);
+            let writer = &mut self.writer;
+            self.order.admit(delta, |delta| writer.write(delta, out));
         }
         read.map_err(|e| Failed::broken(format!("the provider's stream cannot be read: {e}")))
     }
@@ -48,6 +60,7 @@ impl Conversion {
     /// Writes the end of a whole answer.
     pub(super) fn end(&mut self, extra_fields: Option<&[u8]>, out: &mut BytesMut) {
         self.writer.end(extra_fields, out);
+        tell(&self.request, self.left_out.names());
     }
 }
 
@@ -61,8 +74,20 @@ pub(super) fn answer(
     let answer =
         read.map_err(|e| Failed::broken(format!("the provider's answer cannot be read: {e}")))?;
     let client = course.inbound.route.protocol.spoken();
+    tell(&course.id, &dropped::of_answer(client, &answer));
     let written = client.write_answer(&answer, &shown(course));
     Ok((written, Some(answer.usage)))
+}
+
+/// Not worth an operator's while: what the client does not see is nothing that it asked for.
+fn tell(request: &str, left_out: &[String]) {
+    if !left_out.is_empty() {
+        debug!(
+            request,
+            fields = left_out.join(", "),
+            "left out of the answer what the client's protocol cannot say"
+        );
+    }
 }
 
 fn shown(course: &Course) -> Shown {

@@ -16,9 +16,7 @@ use serde_json::value::RawValue;
 use members::{Field, Members};
 
 use crate::protocols::Edits;
-
-/// Brackets that may be open at once.
-const MAX_DEPTH: usize = 128;
+use crate::protocols::json::{MAX_DEPTH, is_too_deep};
 
 /// Places in one body that the gateway changes: more are an attack, not a request.
 const MAX_CUTS: usize = 64;
@@ -312,38 +310,6 @@ fn after_comma(bytes: &[u8], from: usize) -> usize {
     let blanks = bytes[from..].iter().take_while(|b| b.is_ascii_whitespace());
     let comma = from + blanks.count();
     comma + usize::from(bytes.get(comma) == Some(&b','))
-}
-
-/// Whether more brackets than allowed are open anywhere. Counting all of them is enough for most bodies.
-fn is_too_deep(bytes: &[u8]) -> bool {
-    let opening = |b: &&u8| matches!(b, b'[' | b'{');
-    if bytes.iter().filter(opening).count() <= MAX_DEPTH {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in bytes {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
 }
 
 #[cfg(test)]

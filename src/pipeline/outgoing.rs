@@ -10,7 +10,7 @@ use super::course::{Course, Flight};
 use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
 use super::upstream::Upstream;
-use crate::protocols::{Protocol, To};
+use crate::protocols::{Protocol, To, dropped};
 use crate::providers::{Adapter, Call, Credential, NotCallable, address};
 
 /// How the gateway names itself to providers.
@@ -150,11 +150,7 @@ fn converted(
         let name = client.name_of(unsupported.field);
         Failed::unconvertible(name, &format!("`{name}` {}", unsupported.message))
     })?;
-    let named = written.dropped.iter().map(|field| client.name_of(*field));
-    let unplaced = request.unplaced.iter().map(|path| without_places(path));
-    let mut dropped: Vec<String> = unplaced.chain(named.map(str::to_owned)).collect();
-    dropped.sort_unstable();
-    dropped.dedup();
+    let mut dropped = dropped::of_request(client, request, &written);
     dropped.truncate(MAX_TOLD);
     if !dropped.is_empty() {
         info!(
@@ -165,32 +161,4 @@ fn converted(
         );
     }
     Ok((written.body, dropped))
-}
-
-/// `messages[3].content[0].x` as `messages[].content[].x`: one name for all of a kind.
-fn without_places(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    let mut inside = false;
-    for c in path.chars().take(200) {
-        inside = inside && c != ']';
-        if !inside && !c.is_control() {
-            out.push(c);
-        }
-        inside = inside || c == '[';
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_in_lists_are_left_out() {
-        assert_eq!(
-            without_places("messages[3].content[12].x"),
-            "messages[].content[].x"
-        );
-        assert_eq!(without_places("seed"), "seed");
-    }
 }

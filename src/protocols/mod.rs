@@ -27,6 +27,10 @@
 //!   [`talk::Request::unplaced`] when reading, its field into [`Written::dropped`] when writing. Dropped
 //!   names are logged and stand in `extra_fields.dropped_params`. `docs/protocols.md` lists them: a row
 //!   there for each.
+//! * of an answer, left out: [`talk::Answer::unplaced`] and [`Spoken::omits`] tell what is logged.
+//!
+//! [`dropped`] puts these together. What each pair carries is seen by a test, which writes
+//! `docs/pairs.md`.
 //!
 //! # To add a protocol
 //! 1. A folder with `mod.rs` (the unit struct and `impl Spoken`), `request.rs`, `answer.rs`, `stream.rs`;
@@ -37,7 +41,7 @@
 //!    `speaks` of a row of [`crate::config::builtin`], and the provider's adapter in [`crate::providers`]
 //!    knows its endpoint.
 //! 4. Snapshots of recorded shapes and a round trip (`talk` -> protocol -> `talk`) in its `tests.rs`:
-//!    `samples` has generators for the round trip.
+//!    `samples` has generators for the round trip. Samples of every feature in `tests/fixtures/pairs`.
 //!
 //! A protocol that only passes through implements the required methods and leaves the conversions at
 //! their defaults: they say that there is none. Most of those are a row of [`passing`].
@@ -45,6 +49,7 @@
 pub mod chat;
 pub mod cohere;
 pub mod converse;
+pub mod dropped;
 pub mod event_stream;
 pub mod framing;
 pub mod generate;
@@ -58,6 +63,8 @@ pub mod sse;
 pub mod talk;
 
 #[cfg(test)]
+mod pairs;
+#[cfg(test)]
 pub(crate) mod samples;
 
 use bytes::{Bytes, BytesMut};
@@ -65,7 +72,7 @@ use bytes::{Bytes, BytesMut};
 use crate::api::error::ApiError;
 pub use json::Malformed;
 pub use sse::Event;
-use talk::{Answer, Delta, Field, Request, Usage};
+use talk::{Answer, Aspect, Delta, Field, Request, Usage};
 
 /// A wire format that clients or providers speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -364,6 +371,11 @@ pub trait Spoken: Sync {
     /// What clients of this protocol call it.
     fn name_of(&self, _field: Field) -> &'static str {
         "body"
+    }
+
+    /// What of an answer its clients cannot be told.
+    fn omits(&self) -> &'static [Aspect] {
+        &[]
     }
 
     /// A client's request.

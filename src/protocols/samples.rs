@@ -7,8 +7,8 @@ use bytes::BytesMut;
 use super::json::Json;
 use super::sse::{Event, SseReader};
 use super::talk::{
-    Answer, Delta, Media, MediaKind, Part, Request, Role, Source, Stop, Thought, Tool, ToolCall,
-    ToolChoice, ToolResult, Turn, Usage,
+    Answer, Delta, Media, MediaKind, Order, Part, Request, Role, Source, Stop, Thought, Tool,
+    ToolCall, ToolChoice, ToolResult, Turn, Usage,
 };
 use super::{Shown, Spoken};
 
@@ -184,6 +184,7 @@ pub(crate) fn answer() -> impl Strategy<Value = Answer> {
                     cached,
                     ..Usage::default()
                 },
+                unplaced: Vec::new(),
             }
         })
 }
@@ -229,13 +230,7 @@ pub(crate) fn pieces(answer: &Answer, piece: usize) -> Vec<Delta> {
 
 /// What a client shows at the end of a stream.
 pub(crate) fn gathered(deltas: Vec<Delta>) -> Answer {
-    let mut answer = Answer {
-        id: String::new(),
-        model: String::new(),
-        parts: Vec::new(),
-        stop: Stop::End,
-        usage: Usage::default(),
-    };
+    let mut answer = Answer::default();
     let mut arguments: Vec<String> = Vec::new();
     for delta in deltas {
         match delta {
@@ -255,7 +250,10 @@ pub(crate) fn gathered(deltas: Vec<Delta>) -> Answer {
             },
             Delta::Signature(signature) => match answer.parts.last_mut() {
                 Some(Part::Thought(thought)) => thought.signature = Some(signature),
-                _ => panic!("a seal without a thought"),
+                _ => answer.parts.push(Part::Thought(Thought {
+                    signature: Some(signature),
+                    ..Thought::default()
+                })),
             },
             Delta::Redacted(data) => answer.parts.push(Part::Thought(Thought {
                 redacted: Some(data),
@@ -273,6 +271,7 @@ pub(crate) fn gathered(deltas: Vec<Delta>) -> Answer {
             Delta::Arguments { call, json } => arguments[call].push_str(&json),
             Delta::Stop(stop) => answer.stop = stop,
             Delta::Usage(usage) => answer.usage.merge(usage),
+            Delta::Unplaced(path) => answer.unplaced.push(path),
         }
     }
     let calls = answer.parts.iter_mut().filter_map(|part| match part {
@@ -311,9 +310,12 @@ pub(crate) fn written(spoken: &dyn Spoken, deltas: Vec<Delta>) -> BytesMut {
 /// Events of a provider as deltas, each as the gateway takes it: what it says of itself must fit too.
 pub(crate) fn read(spoken: &dyn Spoken, events: &[Event]) -> Vec<Delta> {
     let mut reader = spoken.stream_reader().expect("it converts");
-    let mut deltas = Vec::new();
+    let (mut order, mut read, mut deltas) = (Order::default(), Vec::new(), Vec::new());
     for (n, event) in events.iter().enumerate() {
-        reader.read(event, &mut deltas).expect("it can be read");
+        reader.read(event, &mut read).expect("it can be read");
+        for delta in read.drain(..) {
+            order.admit(delta, |delta| deltas.push(delta));
+        }
         let ends = spoken.seen(event, true).ends;
         assert!(!ends || n + 1 == events.len(), "nothing follows the end");
     }

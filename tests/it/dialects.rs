@@ -52,6 +52,32 @@ async fn what_anthropic_cannot_be_asked_is_a_400_that_names_the_field_and_calls_
     assert!(mock.calls().is_empty());
 }
 
+/// Of a request that is converted one member must count: which one, nobody has to guess.
+#[tokio::test]
+async fn what_stands_twice_or_is_nested_without_end_is_a_400_that_names_the_field() {
+    let mock = Mock::start(|_| Play::json(200, &anthropic_answer())).await;
+    let node = node_with("anthropic", json!([key("k-a")]), &mock).await;
+    let twice = r#"{"model":"anthropic/claude","messages":[{"role":"user","content":"hi","content":"ho"}]}"#;
+    let deep = "[".repeat(200) + &"]".repeat(200);
+    let nested = json!({"model": "anthropic/claude", "messages": [{"role": "assistant", "tool_calls":
+        [{"id": "a", "type": "function", "function": {"name": "f", "arguments": deep}}]}]});
+    for (body, param) in [
+        (twice.to_owned(), "messages[0].content"),
+        (
+            nested.to_string(),
+            "messages[0].tool_calls[0].function.arguments",
+        ),
+    ] {
+        let answer = node.client.post("/v1/chat/completions", &[], body).await;
+        let told: Value = serde_json::from_slice(&answer.body).unwrap();
+        assert_eq!(
+            (answer.status, &told["error"]["param"]),
+            (400, &json!(param))
+        );
+    }
+    assert!(mock.calls().is_empty());
+}
+
 #[tokio::test]
 async fn an_anthropic_client_is_served_by_a_chat_provider() {
     let mock = Mock::start(|_| Play::served("hello")).await;

@@ -5,22 +5,29 @@ use serde::Serialize;
 use super::request::{parts, thoughts, tool_call};
 use super::seen::WireUsage;
 use super::write::{CalledFunction, WireCall};
-use crate::protocols::json::Member;
+use crate::protocols::json::Object;
 use crate::protocols::talk::{Answer, Part, Stop, Thought, Usage};
 use crate::protocols::{Malformed, Shown};
 
 /// Reads a provider's answer: its first choice, nobody asked for more.
 pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    Answer::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
+    // Labels of the answer, not parts of it.
+    top.skip(&["object", "created", "service_tier", "system_fingerprint"]);
     let choices = top.need("choices")?;
     let first = choices.items()?.into_iter().next();
     let first = first.ok_or_else(|| choices.wrong("has no choice"))?;
     let mut choice = first.object()?;
     let mut message = choice.need("message")?.object()?;
+    choice.skip(&["index"]);
+    message.skip(&["role"]);
 
     let mut found = thoughts(&mut message)?;
     if let Some(content) = message.take("content") {
-        let said = parts(&content, &mut Vec::new())?.into_iter();
+        let said = parts(&content)?.into_iter();
         found.extend(said.filter(|part| *part != Part::Text(String::new())));
     }
     let refusal = message.text("refusal")?.filter(|text| !text.is_empty());
@@ -45,6 +52,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
             stop(&reason, calls)
         },
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
+        unplaced: Vec::new(),
     })
 }
 

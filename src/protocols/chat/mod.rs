@@ -14,7 +14,7 @@ pub(in crate::protocols) use request::{arguments_of, source};
 pub(in crate::protocols) use seen::usage;
 use seen::{glance, read as read_seen};
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, write_event,
@@ -64,7 +64,13 @@ impl Spoken for Chat {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "messages",
+            Field::Turns | Field::Media | Field::ToolErrors => "messages",
+            Field::Thoughts => "messages[].reasoning_content",
+            Field::Seals => "messages[].reasoning_details[].signature",
+            Field::MediaName => "messages[].content[].file.filename",
+            Field::Strict => "tools[].function.strict",
+            Field::FormatName => "response_format.json_schema.name",
+            Field::FormatDescription => "response_format.json_schema.description",
             Field::Tools => "tools",
             Field::ToolChoice => "tool_choice",
             Field::ParallelToolCalls => "parallel_tool_calls",
@@ -80,6 +86,10 @@ impl Spoken for Chat {
             Field::Reasoning => "reasoning_effort",
             Field::User => "user",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[Aspect::StopText, Aspect::Pause, Aspect::CacheWritten]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

@@ -10,27 +10,31 @@ use crate::protocols::talk::{
 };
 
 /// Members that the gateway has read already, or that are its own.
-const DEALT_WITH: [&str; 4] = ["model", "stream", "stream_options", "fallbacks"];
+const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    for name in DEALT_WITH {
-        drop(top.take(name));
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&DEALT_WITH);
+    if let Some(options) = top.take("stream_options") {
+        options.object()?.skip(&["include_usage"]);
     }
-    refuse_what_has_no_counterpart(&mut top)?;
+    refuse_what_has_no_counterpart(top)?;
     let mut request = Request {
-        max_tokens: max_tokens(&mut top)?,
-        temperature: number(&mut top, "temperature")?,
-        top_p: number(&mut top, "top_p")?,
+        max_tokens: max_tokens(top)?,
+        temperature: number(top, "temperature")?,
+        top_p: number(top, "top_p")?,
         top_k: top.read("top_k", "a whole number")?,
         seed: top.read("seed", "a whole number")?,
-        frequency_penalty: number(&mut top, "frequency_penalty")?,
-        presence_penalty: number(&mut top, "presence_penalty")?,
+        frequency_penalty: number(top, "frequency_penalty")?,
+        presence_penalty: number(top, "presence_penalty")?,
         parallel_tool_calls: top.read("parallel_tool_calls", "true or false")?,
-        stop: stop(&mut top)?,
-        format: format(&mut top)?,
-        reasoning: reasoning(&mut top)?,
+        stop: stop(top)?,
+        format: format(top)?,
+        reasoning: reasoning(top)?,
         user: top.text("user")?,
         ..Request::default()
     };
@@ -39,11 +43,10 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     }
     if let Some(tools) = top.take("tools") {
         for tool in tools.items()? {
-            request.tools.push(read_tool(&tool, &mut request.unplaced)?);
+            request.tools.push(read_tool(&tool)?);
         }
     }
     request.tool_choice = top.take("tool_choice").map(tool_choice).transpose()?;
-    request.unplaced.extend(top.left());
     Ok(request)
 }
 
@@ -83,9 +86,10 @@ fn refuse_what_has_no_counterpart(top: &mut Object<'_>) -> Result<(), Malformed>
 }
 
 fn max_tokens(top: &mut Object<'_>) -> Result<Option<u64>, Malformed> {
-    let newer = top.read("max_completion_tokens", "a whole number")?;
-    let older = top.read("max_tokens", "a whole number")?;
-    Ok(newer.or(older))
+    match top.read("max_completion_tokens", "a whole number")? {
+        Some(newer) => Ok(Some(newer)),
+        None => top.read("max_tokens", "a whole number"),
+    }
 }
 
 fn stop(top: &mut Object<'_>) -> Result<Vec<String>, Malformed> {
@@ -155,11 +159,10 @@ fn effort_named(member: &Member<'_>) -> Result<Reasoning, Malformed> {
 fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
     let mut message = member.object()?;
     let role = message.need("role")?;
-    let unplaced = &mut request.unplaced;
     let (role, parts) = match role.text()?.as_str() {
         "system" | "developer" => {
             let content = message.need("content")?;
-            for part in parts(&content, unplaced)? {
+            for part in parts(&content)? {
                 match part {
                     Part::Text(text) => request.system.push(text),
                     Part::Media(_) | Part::Thought(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
@@ -167,31 +170,28 @@ fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malfor
                     }
                 }
             }
-            unplaced.extend(message.left());
             return Ok(());
         }
-        "user" => (Role::User, parts(&message.need("content")?, unplaced)?),
-        "assistant" => (Role::Assistant, assistant(&mut message, unplaced)?),
+        "user" => (Role::User, parts_of(Role::User, &message.need("content")?)?),
+        "assistant" => (Role::Assistant, assistant(&mut message)?),
         "tool" => {
             let result = ToolResult {
                 call_id: message.need("tool_call_id")?.text()?,
-                parts: parts(&message.need("content")?, unplaced)?,
+                parts: parts_of(Role::User, &message.need("content")?)?,
                 is_error: false,
             };
             (Role::User, vec![Part::ToolResult(result)])
         }
         _ => return Err(role.wrong("must be system, developer, user, assistant or tool")),
     };
-    unplaced.extend(message.left());
     request.turns.push(Turn { role, parts });
     Ok(())
 }
 
-fn assistant(message: &mut Object<'_>, unplaced: &mut Vec<String>) -> Result<Vec<Part>, Malformed> {
+fn assistant(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed> {
     let mut found = thoughts(message)?;
     if let Some(content) = message.take("content") {
-        let said = parts(&content, unplaced)?;
-        let said = said.into_iter();
+        let said = parts_of(Role::Assistant, &content)?.into_iter();
         // An assistant that only calls tools has an empty text in many clients.
         found.extend(said.filter(|part| *part != Part::Text(String::new())));
     }
@@ -214,6 +214,8 @@ pub(super) fn tool_call(member: &Member<'_>) -> Result<ToolCall, Malformed> {
     let mut call = member.object()?;
     let mut function = call.need("function")?.object()?;
     let id = call.text("id")?.unwrap_or_default();
+    // What else it could be has no `function`; its place is that in the list.
+    call.skip(&["type", "index"]);
     Ok(ToolCall {
         id,
         name: function.need("name")?.text()?,
@@ -226,25 +228,25 @@ pub(super) fn tool_call(member: &Member<'_>) -> Result<ToolCall, Malformed> {
 
 /// JSON text in a string; some providers give the object itself.
 pub(in crate::protocols) fn arguments_of(member: &Member<'_>) -> Result<Json, Malformed> {
-    let json = if member.is_text() {
-        let text = member.text()?;
-        if text.trim().is_empty() {
-            return Ok(Json::empty_object());
-        }
-        Json::parse(&text)
+    let json = if !member.is_text() {
+        member.json()
+    } else if member.text()?.trim().is_empty() {
+        Json::empty_object()
     } else {
-        Some(member.json())
+        member.json_text("a JSON object")?
     };
-    json.filter(Json::is_object)
-        .ok_or_else(|| member.wrong("must be the text of a JSON object"))
+    if json.is_object() {
+        return Ok(json);
+    }
+    Err(member.wrong("must be the text of a JSON object"))
 }
 
 /// Reasoning of a message: sealed or not.
 pub(super) fn thoughts(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed> {
     let details = message.take("reasoning_details");
-    let content = message.take("reasoning_content");
-    let plain = content.or_else(|| message.take("reasoning"));
     let Some(details) = details.filter(Member::is_list) else {
+        let content = message.take("reasoning_content");
+        let plain = content.or_else(|| message.take("reasoning"));
         let text = plain
             .filter(Member::is_text)
             .map(|m| m.text())
@@ -252,11 +254,17 @@ pub(super) fn thoughts(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed>
         let text = text.filter(|text| !text.is_empty());
         return Ok(text.map(thought).into_iter().collect());
     };
+    // The same once more, without its seals.
+    message.skip(&["reasoning_content", "reasoning"]);
     let mut found = Vec::new();
     for detail in details.items()? {
         let mut detail = detail.object()?;
+        detail.skip(&["type", "index", "format", "id"]);
         let redacted = detail.text("data")?;
-        let text = detail.text("text")?.or(detail.text("summary")?);
+        let text = match detail.text("text")? {
+            Some(text) => Some(text),
+            None => detail.text("summary")?,
+        };
         found.push(Part::Thought(Thought {
             text: text.unwrap_or_default(),
             signature: detail.text("signature")?,
@@ -273,11 +281,17 @@ fn thought(text: String) -> Part {
     })
 }
 
+/// The content of a message of this role.
+fn parts_of(role: Role, content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
+    let parts = parts(content)?;
+    if parts.iter().all(|part| part.fits(role)) {
+        return Ok(parts);
+    }
+    Err(content.misplaced())
+}
+
 /// The content of a message: a string, or parts.
-pub(super) fn parts(
-    content: &Member<'_>,
-    unplaced: &mut Vec<String>,
-) -> Result<Vec<Part>, Malformed> {
+pub(super) fn parts(content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
     if content.is_text() {
         return Ok(vec![Part::Text(content.text()?)]);
     }
@@ -299,9 +313,7 @@ pub(super) fn parts(
                     source(&member)?
                 } else {
                     let mut image = member.object()?;
-                    let found = source(&image.need("url")?)?;
-                    unplaced.extend(image.left());
-                    found
+                    source(&image.need("url")?)?
                 };
                 media(MediaKind::Image, source, None)
             }
@@ -324,7 +336,6 @@ pub(super) fn parts(
             }
             _ => return Err(kind.wrong("must be text, image_url, input_audio or file")),
         });
-        unplaced.extend(part.left());
     }
     Ok(found)
 }
@@ -332,7 +343,9 @@ pub(super) fn parts(
 fn thinking(part: &mut Object<'_>) -> Result<Part, Malformed> {
     let mut text = String::new();
     for piece in part.need("thinking")?.items()? {
-        text.push_str(&piece.object()?.text("text")?.unwrap_or_default());
+        let mut piece = piece.object()?;
+        piece.skip(&["type"]);
+        text.push_str(&piece.text("text")?.unwrap_or_default());
     }
     Ok(thought(text))
 }
@@ -356,7 +369,7 @@ pub(in crate::protocols) fn source(member: &Member<'_>) -> Result<Source, Malfor
     })
 }
 
-fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {
+fn read_tool(member: &Member<'_>) -> Result<Tool, Malformed> {
     let mut tool = member.object()?;
     let kind = tool.need("type")?;
     if kind.text()? != "function" {
@@ -369,14 +382,17 @@ fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Ma
         parameters: function.take("parameters").map(|m| m.json()),
         strict: function.read("strict", "true or false")?,
     };
-    unplaced.extend(function.left());
-    unplaced.extend(tool.left());
     Ok(read)
 }
 
 fn tool_choice(member: Member<'_>) -> Result<ToolChoice, Malformed> {
     if !member.is_text() {
         let mut choice = member.object()?;
+        if let Some(kind) = choice.take("type")
+            && kind.text()? != "function"
+        {
+            return Err(kind.wrong("must be \"function\": this provider has no such choice"));
+        }
         let mut function = choice.need("function")?.object()?;
         return Ok(ToolChoice::Named(function.need("name")?.text()?));
     }

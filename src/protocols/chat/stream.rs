@@ -1,17 +1,15 @@
 //! Streams of chat completions.
 
 use bytes::BytesMut;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::DONE;
 use super::answer::{Detail, UsageOut, finish_reason, stop};
 use super::seen::WireUsage;
-use crate::protocols::talk::{Delta, Stop, Usage};
+use crate::protocols::talk::{Delta, MAX_CALLS, Stop, Usage};
 use crate::protocols::{Event, Malformed, ReadStream, Shown, WriteStream, write_event};
-
-/// Calls of one answer: more are an attack.
-const MAX_CALLS: usize = 1_024;
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -20,6 +18,8 @@ struct Chunk<'a> {
     #[serde(borrow, default)]
     choices: Option<Vec<Choice<'a>>>,
     usage: Option<WireUsage>,
+    /// As Perplexity has it.
+    citations: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -39,6 +39,7 @@ struct Piece<'a> {
     reasoning: Option<&'a RawValue>,
     reasoning_details: Option<Vec<DetailIn>>,
     refusal: Option<String>,
+    annotations: Option<IgnoredAny>,
     tool_calls: Option<Vec<CallPiece<'a>>>,
 }
 
@@ -116,6 +117,9 @@ impl ReadStream for Reader {
                 }));
             }
         }
+        if chunk.citations.is_some() {
+            out.push(Delta::Unplaced("citations".to_owned()));
+        }
         out.extend(usage.map(Delta::Usage));
         Ok(())
     }
@@ -136,6 +140,10 @@ impl Reader {
         if let Some(refusal) = piece.refusal.filter(|text| !text.is_empty()) {
             self.refused = true;
             out.push(Delta::Text(refusal));
+        }
+        if piece.annotations.is_some() {
+            let path = "choices[].delta.annotations".to_owned();
+            out.push(Delta::Unplaced(path));
         }
         for call in piece.tool_calls.unwrap_or_default() {
             self.call(call, out)?;
@@ -346,6 +354,7 @@ impl WriteStream for Writer {
             | Delta::Thought(_)
             | Delta::Signature(_)
             | Delta::Redacted(_)
+            | Delta::Unplaced(_)
             | Delta::Stop(_)
             | Delta::Usage(_) => {}
         }
@@ -384,6 +393,7 @@ impl WriteStream for Writer {
                 self.arguments(*call, json, out);
                 return;
             }
+            Delta::Unplaced(_) => return,
             Delta::Stop(stop) => {
                 self.stop.clone_from(stop);
                 return;

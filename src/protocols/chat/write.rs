@@ -188,6 +188,9 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         }
         effort
     });
+    if request.parallel_tool_calls == Some(false) && request.tools.is_empty() {
+        dropped.push(Field::ParallelToolCalls);
+    }
     let body = Body {
         model: to.model,
         messages: messages(request, &mut dropped)?,

@@ -5,14 +5,18 @@ use serde::Serialize;
 use super::WireUsage;
 use super::read::{content, tool_calls};
 use super::write::{Call, WirePart, call, is_plan};
-use crate::protocols::json::Member;
+use crate::protocols::json::Object;
 use crate::protocols::talk::{Answer, Part, Stop, Thought, Usage};
 use crate::protocols::{Malformed, Shown};
 
 /// Reads a provider's answer.
 pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    Answer::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
     let mut message = top.need("message")?.object()?;
+    message.skip(&["role"]);
     let mut found = Vec::new();
     // What the model means to do with tools stands before what it says.
     if let Some(plan) = message.text("tool_plan")?.filter(|plan| !plan.is_empty()) {
@@ -22,7 +26,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
         }));
     }
     if let Some(member) = message.take("content") {
-        found.extend(content(&member, &mut Vec::new())?);
+        found.extend(content(&member)?);
     }
     found.extend(tool_calls(&mut message)?);
     let reason = top.text("finish_reason")?.unwrap_or_default();
@@ -33,6 +37,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
         parts: found,
         stop: stop(&reason)?,
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
+        unplaced: Vec::new(),
     })
 }
 

@@ -13,7 +13,7 @@ use bytes::BytesMut;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, write_event,
@@ -64,7 +64,11 @@ impl Spoken for Cohere {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "messages",
+            Field::Turns | Field::Media | Field::MediaName | Field::Seals | Field::ToolErrors => {
+                "messages"
+            }
+            Field::Thoughts => "messages[].content[].thinking",
+            Field::Strict => "strict_tools",
             Field::Tools => "tools",
             Field::ToolChoice | Field::ParallelToolCalls => "tool_choice",
             Field::MaxTokens => "max_tokens",
@@ -75,10 +79,21 @@ impl Spoken for Cohere {
             Field::FrequencyPenalty => "frequency_penalty",
             Field::PresencePenalty => "presence_penalty",
             Field::Stop => "stop_sequences",
-            Field::Format => "response_format",
+            Field::Format | Field::FormatName | Field::FormatDescription => "response_format",
             Field::Reasoning => "thinking",
             Field::User => "body",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[
+            Aspect::Seals,
+            Aspect::Hidden,
+            Aspect::StopText,
+            Aspect::Pause,
+            Aspect::CacheWritten,
+            Aspect::ReasoningTokens,
+        ]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

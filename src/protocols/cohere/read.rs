@@ -15,10 +15,11 @@ const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    for name in DEALT_WITH {
-        drop(top.take(name));
-    }
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&DEALT_WITH);
     if let Some(documents) = top.take("documents").filter(|member| member.raw() != "[]") {
         return Err(
             documents.wrong("cannot be passed on to this provider: put them into a message")
@@ -30,12 +31,12 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     }
     let mut request = Request {
         max_tokens: top.read("max_tokens", "a whole number")?,
-        temperature: number(&mut top, "temperature")?,
-        top_p: number(&mut top, "p")?,
+        temperature: number(top, "temperature")?,
+        top_p: number(top, "p")?,
         top_k: top.read("k", "a whole number")?,
         seed: top.read("seed", "a whole number")?,
-        frequency_penalty: number(&mut top, "frequency_penalty")?,
-        presence_penalty: number(&mut top, "presence_penalty")?,
+        frequency_penalty: number(top, "frequency_penalty")?,
+        presence_penalty: number(top, "presence_penalty")?,
         stop: top
             .read("stop_sequences", "a list of strings")?
             .unwrap_or_default(),
@@ -57,7 +58,6 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
             request.tools.push(read_tool(&tool, strict)?);
         }
     }
-    request.unplaced.extend(top.left());
     Ok(request)
 }
 
@@ -108,7 +108,7 @@ fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malfor
     let (role, parts) = match role.text()?.as_str() {
         "system" => {
             let member = message.need("content")?;
-            for part in content(&member, &mut request.unplaced)? {
+            for part in content(&member)? {
                 match part {
                     Part::Text(text) => request.system.push(text),
                     Part::Media(_) | Part::Thought(_) | Part::ToolCall(_) | Part::ToolResult(_) => {
@@ -116,38 +116,33 @@ fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malfor
                     }
                 }
             }
-            request.unplaced.extend(message.left());
             return Ok(());
         }
         "user" => {
             let member = message.need("content")?;
-            (Role::User, content(&member, &mut request.unplaced)?)
+            (Role::User, content_of(Role::User, &member)?)
         }
-        "assistant" => {
-            let unplaced = &mut request.unplaced;
-            (Role::Assistant, assistant(&mut message, unplaced)?)
-        }
+        "assistant" => (Role::Assistant, assistant(&mut message)?),
         "tool" => {
             let member = message.need("content")?;
             let result = ToolResult {
                 call_id: message.need("tool_call_id")?.text()?,
-                parts: content(&member, &mut request.unplaced)?,
+                parts: content_of(Role::User, &member)?,
                 is_error: false,
             };
             (Role::User, vec![Part::ToolResult(result)])
         }
         _ => return Err(role.wrong("must be system, user, assistant or tool")),
     };
-    request.unplaced.extend(message.left());
     request.turns.push(Turn { role, parts });
     Ok(())
 }
 
-fn assistant(message: &mut Object<'_>, unplaced: &mut Vec<String>) -> Result<Vec<Part>, Malformed> {
+fn assistant(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed> {
     let plan = message.text("tool_plan")?.filter(|plan| !plan.is_empty());
     let mut parts: Vec<Part> = plan.map(thought).into_iter().collect();
     if let Some(member) = message.take("content") {
-        let said = content(&member, unplaced)?.into_iter();
+        let said = content_of(Role::Assistant, &member)?.into_iter();
         parts.extend(said.filter(|part| *part != Part::Text(String::new())));
     }
     parts.extend(tool_calls(message)?);
@@ -169,6 +164,7 @@ pub(super) fn tool_calls(message: &mut Object<'_>) -> Result<Vec<Part>, Malforme
     let calls = calls.items()?;
     let calls = calls.iter().map(|member| {
         let mut call = member.object()?;
+        call.skip(&["type"]);
         let mut function = call.need("function")?.object()?;
         Ok(Part::ToolCall(ToolCall {
             id: call.text("id")?.unwrap_or_default(),
@@ -182,11 +178,17 @@ pub(super) fn tool_calls(message: &mut Object<'_>) -> Result<Vec<Part>, Malforme
     calls.collect()
 }
 
+/// The content of a message of this role.
+fn content_of(role: Role, member: &Member<'_>) -> Result<Vec<Part>, Malformed> {
+    let parts = content(member)?;
+    if parts.iter().all(|part| part.fits(role)) {
+        return Ok(parts);
+    }
+    Err(member.misplaced())
+}
+
 /// The content of a message: a string, or parts.
-pub(super) fn content(
-    content: &Member<'_>,
-    unplaced: &mut Vec<String>,
-) -> Result<Vec<Part>, Malformed> {
+pub(super) fn content(content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
     if content.is_text() {
         return Ok(vec![Part::Text(content.text()?)]);
     }
@@ -200,7 +202,6 @@ pub(super) fn content(
             "image_url" => {
                 let mut image = part.need("image_url")?.object()?;
                 let source = source(&image.need("url")?)?;
-                unplaced.extend(image.left());
                 Part::Media(Media {
                     kind: MediaKind::Image,
                     source,
@@ -210,7 +211,6 @@ pub(super) fn content(
             "document" => Part::Text(document(&part.need("document")?)?),
             _ => return Err(kind.wrong("must be text, thinking, image_url or document")),
         });
-        unplaced.extend(part.left());
     }
     Ok(found)
 }
@@ -226,6 +226,7 @@ fn document(member: &Member<'_>) -> Result<String, Malformed> {
 
 fn read_tool(member: &Member<'_>, strict: Option<bool>) -> Result<Tool, Malformed> {
     let mut tool = member.object()?;
+    tool.skip(&["type"]);
     let mut function = tool.need("function")?.object()?;
     Ok(Tool {
         name: function.need("name")?.text()?,

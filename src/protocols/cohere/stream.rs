@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::WireUsage;
 use super::answer::{UsageOut, finish_reason, stop};
-use crate::protocols::talk::{Delta, Stop, Usage};
+use crate::protocols::talk::{Delta, MAX_CALLS, Stop, Usage};
 use crate::protocols::{Event, Malformed, ReadStream, Shown, WriteStream, write_event};
 
 #[derive(Deserialize)]
@@ -37,6 +37,7 @@ enum EventIn {
         index: Option<u64>,
         delta: DeltaIn<Calls>,
     },
+    CitationStart,
     MessageEnd {
         #[serde(default)]
         delta: EndIn,
@@ -128,6 +129,10 @@ impl ReadStream for Reader {
             }
             EventIn::ToolCallStart { index, delta } => {
                 let call = self.calls.len();
+                if call == MAX_CALLS {
+                    let message = format!("are more than {MAX_CALLS}");
+                    return Err(Malformed::at("tool_calls", message));
+                }
                 self.calls.push(index);
                 let CallIn { id, function } = delta.message.tool_calls;
                 let id = some(id).unwrap_or_else(|| format!("call_{call}"));
@@ -149,6 +154,9 @@ impl ReadStream for Reader {
                 }
                 out.push(Delta::Stop(stop(&delta.finish_reason.unwrap_or_default())?));
                 out.extend(delta.usage.map(|u| Delta::Usage(u.usage())));
+            }
+            EventIn::CitationStart => {
+                out.push(Delta::Unplaced("message.citations".to_owned()));
             }
             EventIn::Other => {}
         }
@@ -388,6 +396,7 @@ impl WriteStream for Writer {
             }
             Delta::Stop(stop) => self.stop = stop,
             Delta::Usage(usage) => self.usage.merge(usage),
+            Delta::Unplaced(_) => {}
         }
     }
 

@@ -53,7 +53,10 @@ fn a_conversation_with_tools_is_written() {
     });
     let (written, dropped) = from_chat(&body).unwrap();
     insta::assert_json_snapshot!(written);
-    assert_eq!(dropped, [Field::User, Field::ParallelToolCalls]);
+    assert_eq!(
+        dropped,
+        [Field::User, Field::ParallelToolCalls, Field::FormatName]
+    );
 }
 
 #[test]

@@ -142,14 +142,14 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::User, request.user.is_some()),
         (
             Field::ParallelToolCalls,
-            request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
+            request.parallel_tool_calls == Some(false),
         ),
     ] {
         if said {
             dropped.push(field);
         }
     }
-    let strict = request.tools.iter().any(|tool| tool.strict == Some(true));
+    dropped.extend(request.labels());
     let body = Body {
         model: to.model,
         messages: messages(request, &mut dropped)?,
@@ -160,7 +160,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
             // With one tool to choose from: see `tools`.
             Some(ToolChoice::Required | ToolChoice::Named(_)) => Some("REQUIRED"),
         },
-        strict_tools: strict,
+        strict_tools: request.is_strict(),
         max_tokens: request.max_tokens,
         temperature: request.temperature.as_ref(),
         p: request.top_p.as_ref(),
@@ -252,15 +252,18 @@ fn assistant<'a>(
     let plans = is_plan(parts);
     let (mut plan, mut content, mut tool_calls) = (None, Vec::new(), Vec::new());
     for part in parts {
+        if let Part::Thought(thought) = part {
+            if thought.text.is_empty() {
+                note(Field::Thoughts, dropped);
+            } else if thought.signature.is_some() || thought.redacted.is_some() {
+                note(Field::Seals, dropped);
+            }
+        }
         match part {
             Part::Text(text) if text.is_empty() => {}
             Part::Text(text) => content.push(WirePart::Text { text }),
             Part::Media(one) => content.push(media(one)?),
-            Part::Thought(thought) if thought.text.is_empty() => {
-                if !dropped.contains(&Field::Thoughts) {
-                    dropped.push(Field::Thoughts);
-                }
-            }
+            Part::Thought(thought) if thought.text.is_empty() => {}
             Part::Thought(thought) if plans => plan = Some(Cow::Borrowed(thought.text.as_str())),
             Part::Thought(thought) => content.push(WirePart::Thinking {
                 thinking: &thought.text,
@@ -280,6 +283,12 @@ fn assistant<'a>(
     }))
 }
 
+fn note(field: Field, dropped: &mut Vec<Field>) {
+    if !dropped.contains(&field) {
+        dropped.push(field);
+    }
+}
+
 pub(super) fn call(call: &ToolCall) -> Call<'_> {
     Call {
         id: &call.id,
@@ -295,8 +304,8 @@ fn tool_result<'a>(
     result: &'a ToolResult,
     dropped: &mut Vec<Field>,
 ) -> Result<Message<'a>, Unsupported> {
-    if result.is_error && !dropped.contains(&Field::ToolErrors) {
-        dropped.push(Field::ToolErrors);
+    if result.is_error {
+        note(Field::ToolErrors, dropped);
     }
     let mut content = Vec::new();
     for part in &result.parts {

@@ -9,8 +9,13 @@ use crate::protocols::talk::{Answer, Part, Stop, Thought, ToolCall, Usage};
 
 /// Reads a provider's answer.
 pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    Answer::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
+    top.skip(&["metrics"]);
     let mut message = top.need("output")?.object()?.need("message")?.object()?;
+    message.skip(&["role"]);
     let mut found = Vec::new();
     for item in message.need("content")?.items()? {
         let mut block = item.object()?;
@@ -20,6 +25,12 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
             found.push(Part::ToolCall(tool_call(&member)?));
         } else if let Some(member) = block.take("reasoningContent") {
             found.push(Part::Thought(thought(&mut member.object()?)?));
+        } else if let Some(member) = block.take("citationsContent") {
+            // The text itself stands beside what it cites.
+            for piece in member.object()?.need("content")?.items()? {
+                let text = piece.object()?.text("text")?;
+                found.extend(text.map(Part::Text));
+            }
         }
     }
     let reason = top.text("stopReason")?.unwrap_or_default();
@@ -30,6 +41,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
         parts: found,
         stop: stop(&reason),
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
+        unplaced: Vec::new(),
     })
 }
 
@@ -39,9 +51,10 @@ pub(super) fn tool_call(member: &Member<'_>) -> Result<ToolCall, Malformed> {
     Ok(ToolCall {
         id: call.need("toolUseId")?.text()?,
         name: call.need("name")?.text()?,
-        arguments: call
-            .take("input")
-            .map_or_else(Json::empty_object, |input| input.json()),
+        arguments: match call.take("input") {
+            Some(input) => input.json_object()?,
+            None => Json::empty_object(),
+        },
     })
 }
 

@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, event_stream,
@@ -64,7 +64,14 @@ impl Spoken for Converse {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "messages",
+            Field::Turns | Field::Media => "messages",
+            Field::Thoughts => "messages[].content[].reasoningContent",
+            Field::Seals => "messages[].content[].reasoningContent.reasoningText.signature",
+            Field::ToolErrors => "messages[].content[].toolResult.status",
+            Field::MediaName => "messages[].content[].document.name",
+            Field::Strict => "toolConfig.tools[].toolSpec.strict",
+            Field::FormatName => "outputConfig.textFormat.structure.jsonSchema.name",
+            Field::FormatDescription => "outputConfig.textFormat.structure.jsonSchema.description",
             Field::Tools => "toolConfig.tools",
             Field::ToolChoice | Field::ParallelToolCalls => "toolConfig.toolChoice",
             Field::MaxTokens => "inferenceConfig.maxTokens",
@@ -79,6 +86,10 @@ impl Spoken for Converse {
             | Field::Reasoning
             | Field::User => "additionalModelRequestFields",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[Aspect::StopText, Aspect::Pause, Aspect::ReasoningTokens]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

@@ -4,15 +4,19 @@ use serde_json::Number;
 
 use super::answer::{thought, tool_call};
 use crate::protocols::Malformed;
-use crate::protocols::json::{Json, Member, Object};
+use crate::protocols::json::{Member, Object};
+use crate::protocols::messages::reasoning;
 use crate::protocols::talk::{
     Format, Media, MediaKind, Part, Request, Role, Source, Tool, ToolChoice, ToolResult, Turn,
 };
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    drop(top.take("fallbacks"));
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&["fallbacks"]);
     for name in ["guardrailConfig", "promptVariables"] {
         if let Some(member) = top.take(name) {
             return Err(member.wrong("cannot be passed on to this provider: leave it out"));
@@ -24,10 +28,9 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
             let mut block = item.object()?;
             match block.text("text")? {
                 Some(text) => request.system.push(text),
-                None if block.take("cachePoint").is_some() => request.unplaced.push(item.path),
+                None if block.has("cachePoint") => {}
                 None => return Err(item.wrong("must be a text")),
             }
-            request.unplaced.extend(block.left());
         }
     }
     for item in top.need("messages")?.items()? {
@@ -39,13 +42,24 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     if let Some(config) = top.take("toolConfig") {
         tools(config.object()?, &mut request)?;
     }
+    if let Some(more) = top.take("additionalModelRequestFields") {
+        of_vendor(more.object()?, &mut request)?;
+    }
     if let Some(config) = top.take("outputConfig") {
         let mut config = config.object()?;
         request.format = config.take("textFormat").map(format).transpose()?;
-        request.unplaced.extend(config.left());
     }
-    request.unplaced.extend(top.left());
     Ok(request)
+}
+
+/// What Anthropic's models are told beyond the protocol. All else is only its vendor's.
+fn of_vendor(mut more: Object<'_>, request: &mut Request) -> Result<(), Malformed> {
+    request.top_k = more.read("top_k", "a whole number")?;
+    request.reasoning = more
+        .take("thinking")
+        .map(|member| reasoning(&member))
+        .transpose()?;
+    Ok(())
 }
 
 fn inference(mut config: Object<'_>, request: &mut Request) -> Result<(), Malformed> {
@@ -56,15 +70,13 @@ fn inference(mut config: Object<'_>, request: &mut Request) -> Result<(), Malfor
     request.stop = config
         .read("stopSequences", "a list of strings")?
         .unwrap_or_default();
-    request.unplaced.extend(config.left());
     Ok(())
 }
 
 fn tools(mut config: Object<'_>, request: &mut Request) -> Result<(), Malformed> {
     for item in config.need("tools")?.items()? {
         let mut tool = item.object()?;
-        if tool.take("cachePoint").is_some() {
-            request.unplaced.push(item.path);
+        if tool.has("cachePoint") {
             continue;
         }
         let Some(spec) = tool.take("toolSpec") else {
@@ -81,34 +93,33 @@ fn tools(mut config: Object<'_>, request: &mut Request) -> Result<(), Malformed>
                 .map(|json| json.json()),
             strict: spec.read("strict", "true or false")?,
         });
-        request.unplaced.extend(spec.left());
     }
     if let Some(member) = config.take("toolChoice") {
         let mut choice = member.object()?;
         request.tool_choice = Some(if let Some(tool) = choice.take("tool") {
             ToolChoice::Named(tool.object()?.need("name")?.text()?)
-        } else if choice.take("any").is_some() {
+        } else if let Some(any) = choice.take("any") {
+            any.object()?;
             ToolChoice::Required
-        } else if choice.take("auto").is_some() {
+        } else if let Some(auto) = choice.take("auto") {
+            auto.object()?;
             ToolChoice::Auto
         } else {
             return Err(member.wrong("must be auto, any or tool"));
         });
     }
-    request.unplaced.extend(config.left());
     Ok(())
 }
 
 fn format(member: Member<'_>) -> Result<Format, Malformed> {
     let mut format = member.object()?;
+    format.skip(&["type"]);
     let mut structure = format.need("structure")?.object()?;
     let mut schema = structure.need("jsonSchema")?.object()?;
-    let text = schema.need("schema")?;
-    let json = Json::parse(&text.text()?).ok_or_else(|| text.wrong("must be the text of JSON"))?;
     Ok(Format::JsonSchema {
         name: schema.text("name")?,
         description: schema.text("description")?,
-        schema: json,
+        schema: schema.need("schema")?.json_text("JSON")?,
         strict: None,
     })
 }
@@ -123,15 +134,18 @@ fn read_turn(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
     };
     let mut parts = Vec::new();
     for item in turn.need("content")?.items()? {
-        parts.extend(part(&item, &mut request.unplaced)?);
+        let found = part(&item)?;
+        if found.as_ref().is_some_and(|part| !part.fits(role)) {
+            return Err(item.misplaced());
+        }
+        parts.extend(found);
     }
-    request.unplaced.extend(turn.left());
     request.turns.push(Turn { role, parts });
     Ok(())
 }
 
 /// A block; none for a mark that a cache may begin.
-fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Option<Part>, Malformed> {
+fn part(item: &Member<'_>) -> Result<Option<Part>, Malformed> {
     let mut block = item.object()?;
     if let Some(text) = block.text("text")? {
         return Ok(Some(Part::Text(text)));
@@ -144,7 +158,7 @@ fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Option<Part>, M
         ("document", MediaKind::Document),
     ] {
         if let Some(member) = block.take(name) {
-            return media(kind, &member, unplaced).map(Some);
+            return media(kind, &member).map(Some);
         }
     }
     if let Some(member) = block.take("toolUse") {
@@ -154,7 +168,11 @@ fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Option<Part>, M
         let mut result = member.object()?;
         let mut parts = Vec::new();
         for item in result.need("content")?.items()? {
-            parts.extend(part(&item, unplaced)?);
+            let found = part(&item)?;
+            if found.as_ref().is_some_and(|part| !part.fits_result()) {
+                return Err(item.misplaced());
+            }
+            parts.extend(found);
         }
         return Ok(Some(Part::ToolResult(ToolResult {
             call_id: result.need("toolUseId")?.text()?,
@@ -165,31 +183,24 @@ fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Option<Part>, M
     if let Some(member) = block.take("reasoningContent") {
         return Ok(Some(Part::Thought(thought(&mut member.object()?)?)));
     }
-    if block.take("cachePoint").is_some() {
-        unplaced.push(item.path.clone());
+    if block.has("cachePoint") {
         return Ok(None);
     }
     Err(item.wrong("must be text, image, document, toolUse, toolResult or reasoningContent"))
 }
 
-fn media(
-    kind: MediaKind,
-    member: &Member<'_>,
-    unplaced: &mut Vec<String>,
-) -> Result<Part, Malformed> {
+fn media(kind: MediaKind, member: &Member<'_>) -> Result<Part, Malformed> {
     let mut medium = member.object()?;
     let format = medium.need("format")?.text()?;
     let mut source = medium.need("source")?.object()?;
-    let source = if let Some(location) = source.take("s3Location") {
-        Source::Url(location.object()?.need("uri")?.text()?)
-    } else {
-        Source::Base64 {
-            media_type: media_type(kind, &format),
-            data: source.need("bytes")?.text()?,
-        }
+    if let Some(location) = source.take("s3Location") {
+        return Err(location.wrong("can be read by Bedrock alone: send the bytes"));
+    }
+    let source = Source::Base64 {
+        media_type: media_type(kind, &format),
+        data: source.need("bytes")?.text()?,
     };
     let name = medium.text("name")?;
-    unplaced.extend(medium.left());
     Ok(Part::Media(Media { kind, source, name }))
 }
 

@@ -3,11 +3,12 @@
 use aws_smithy_eventstream::frame::write_message_to;
 use aws_smithy_types::event_stream::{Header, HeaderValue, Message};
 use bytes::BytesMut;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::WireUsage;
 use super::answer::{UsageOut, stop, stop_reason};
-use crate::protocols::talk::{Delta, Stop, Usage};
+use crate::protocols::talk::{Delta, MAX_CALLS, Stop, Usage};
 use crate::protocols::{Event, Malformed, ReadStream, WriteStream};
 
 #[derive(Deserialize)]
@@ -45,6 +46,7 @@ struct DeltaIn {
     text: Option<String>,
     tool_use: Option<InputPiece>,
     reasoning_content: Option<ReasoningPiece>,
+    citation: Option<IgnoredAny>,
 }
 
 #[derive(Default, Deserialize)]
@@ -104,6 +106,10 @@ impl ReadStream for Reader {
                 let block: BlockStart = parse(event)?;
                 if let Some(tool) = block.start.and_then(|start| start.tool_use) {
                     let call = self.calls.len();
+                    if call == MAX_CALLS {
+                        let message = format!("has more than {MAX_CALLS} calls");
+                        return Err(Malformed::at("content", message));
+                    }
                     self.calls.push(block.content_block_index);
                     out.push(Delta::ToolCall {
                         call,
@@ -135,6 +141,10 @@ impl Reader {
             out.extend(some(reasoning.text).map(Delta::Thought));
             out.extend(some(reasoning.signature).map(Delta::Signature));
             out.extend(some(reasoning.redacted_content).map(Delta::Redacted));
+        }
+        if block.delta.citation.is_some() {
+            let path = "output.message.content[].citationsContent.citations".to_owned();
+            out.push(Delta::Unplaced(path));
         }
         let index = block.content_block_index;
         let call = self.calls.iter().rposition(|i| *i == index);
@@ -298,6 +308,7 @@ impl WriteStream for Writer {
             }
             Delta::Stop(stop) => self.stop = stop,
             Delta::Usage(usage) => self.usage.merge(usage),
+            Delta::Unplaced(_) => {}
         }
     }
 

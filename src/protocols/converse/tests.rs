@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::protocols::event_stream::EventStreamReader;
 use crate::protocols::talk::{
-    Delta, Format, Media, MediaKind, Part, Reasoning, Source, Stop, Thought, ToolCall, ToolChoice,
+    Delta, Format, Media, Part, Reasoning, Source, Stop, Thought, ToolCall, ToolChoice,
 };
 use crate::protocols::{Protocol, samples};
 
@@ -193,6 +193,7 @@ fn recorded() -> Answer {
             cache_written: 2,
             reasoning: 0,
         },
+        ..Answer::default()
     }
 }
 
@@ -343,7 +344,11 @@ fn what_clients_say_beyond_the_common_is_told() {
     let read = Converse.read_request(body.to_string().as_bytes()).unwrap();
     assert_eq!(
         read.unplaced,
-        ["system[1]", "messages[0].content[1]", "performanceConfig"]
+        [
+            "system[1].cachePoint",
+            "messages[0].content[1].cachePoint",
+            "performanceConfig"
+        ]
     );
     for (body, path) in [
         (
@@ -367,16 +372,14 @@ fn what_clients_say_beyond_the_common_is_told() {
     }
 }
 
-/// Addresses of images as Bedrock takes them.
-fn with_s3(mut request: Request) -> Request {
+/// Images as Bedrock takes them.
+fn with_data(mut request: Request) -> Request {
     for part in request.turns.iter_mut().flat_map(|turn| &mut turn.parts) {
-        if let Part::Media(Media {
-            kind: MediaKind::Image,
-            source: Source::Url(url),
-            ..
-        }) = part
-        {
-            *url = url.replace("https://example.com", "s3://bucket");
+        if let Part::Media(Media { source, .. }) = part {
+            *source = Source::Base64 {
+                media_type: "image/png".to_owned(),
+                data: "iVBORw0KGgo=".to_owned(),
+            };
         }
     }
     request
@@ -384,7 +387,7 @@ fn with_s3(mut request: Request) -> Request {
 
 proptest! {
     #[test]
-    fn requests_come_back_as_they_were(request in samples::request().prop_map(with_s3)) {
+    fn requests_come_back_as_they_were(request in samples::request().prop_map(with_data)) {
         let written = Converse.write_request(&request, NOVA).unwrap();
         prop_assert_eq!(&written.dropped, &[]);
         let read = Converse.read_request(&written.body).unwrap();

@@ -1,7 +1,7 @@
 //! Requests of Converse: written for providers.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Number;
@@ -212,7 +212,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::User, request.user.is_some()),
         (
             Field::ParallelToolCalls,
-            request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
+            request.parallel_tool_calls == Some(false),
         ),
     ] {
         if said {
@@ -229,7 +229,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
             top_p: request.top_p.as_ref(),
             stop_sequences: &request.stop,
         },
-        tool_config: tool_config(request)?,
+        tool_config: tool_config(request, &mut dropped)?,
         output_config: output_config(request)?,
         additional_model_request_fields: more,
     };
@@ -250,7 +250,9 @@ fn reasoning(request: &Request, vendor: Vendor, dropped: &mut Vec<Field>) -> (Op
     let mut more = More::default();
     let mut max_tokens = request.max_tokens;
     match (vendor, request.reasoning) {
-        (_, None | Some(Reasoning::Off)) => {}
+        (_, None) => {}
+        // Models of Anthropic do not reason unless they are told to; the others cannot be told not to.
+        (_, Some(Reasoning::Off)) => dropped.push(Field::Reasoning),
         (Vendor::Anthropic, Some(_)) => {
             let (limit, thinking) = thinking(request, dropped);
             if thinking.is_some() {
@@ -420,7 +422,11 @@ fn by_ending(uri: &str) -> &'static str {
 
 /// Documents must have names, each its own, of few characters.
 #[derive(Default)]
-struct Names(BTreeSet<String>);
+struct Names {
+    given: BTreeSet<String>,
+    /// How often each was asked for.
+    asked: BTreeMap<String, usize>,
+}
 
 impl Names {
     fn next(&mut self, given: Option<&str>) -> String {
@@ -428,22 +434,34 @@ impl Names {
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '(' | ')' | '[' | ']');
         let given = given.unwrap_or("document").chars().take(100);
         let plain: String = given.map(|c| if allowed(c) { c } else { '-' }).collect();
-        let mut name = plain.clone();
-        let mut number = 1;
-        while !self.0.insert(name.clone()) {
-            number += 1;
-            name = format!("{plain}-{number}");
+        let number = self.asked.entry(plain.clone()).or_default();
+        loop {
+            *number += 1;
+            let name = if *number == 1 {
+                plain.clone()
+            } else {
+                format!("{plain}-{number}")
+            };
+            if self.given.insert(name.clone()) {
+                return name;
+            }
         }
-        name
     }
 }
 
 /// The tools. A conversation in which tools were called must declare them, whether or not they may be
 /// called again.
-fn tool_config(request: &Request) -> Result<Option<ToolConfig<'_>>, Unsupported> {
+fn tool_config<'a>(
+    request: &'a Request,
+    dropped: &mut Vec<Field>,
+) -> Result<Option<ToolConfig<'a>>, Unsupported> {
     let called = called(request);
     if request.tool_choice == Some(ToolChoice::None) {
         if called.is_empty() {
+            // What may not be called is not offered.
+            if !request.tools.is_empty() {
+                dropped.push(Field::Tools);
+            }
             return Ok(None);
         }
         let message =
@@ -464,6 +482,9 @@ fn tool_config(request: &Request) -> Result<Option<ToolConfig<'_>>, Unsupported>
         }));
     }
     if tools.is_empty() {
+        if request.tool_choice.is_some() {
+            dropped.push(Field::ToolChoice);
+        }
         return Ok(None);
     }
     let tool_choice = match &request.tool_choice {

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::parts::{Content, PartOut, Sealed, add_seal, add_text, call_part, text_part};
 use super::wire::{UsageIn, UsageOut, finish_reason, stop};
-use crate::protocols::json::{Json, Member, Object};
+use crate::protocols::json::{Json, Object, read_answer};
 use crate::protocols::talk::{Answer, Part, Stop, ToolCall, Usage};
 use crate::protocols::{Malformed, Shown};
 
@@ -21,6 +21,8 @@ pub(super) struct Piece {
     /// The question itself was refused: there is no candidate.
     pub(super) blocked: bool,
     pub(super) usage: Option<Usage>,
+    /// Paths of what has no place in the words of `talk`.
+    pub(super) unplaced: Vec<String>,
 }
 
 /// Reads a provider's answer.
@@ -38,12 +40,18 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
             None => return Err(Malformed::at("candidates", "has none that is finished")),
         },
         usage: piece.usage.unwrap_or_default(),
+        unplaced: piece.unplaced,
     })
 }
 
 /// Reads an answer, or an event of a stream in which so many calls came before.
 pub(super) fn read_piece(body: &[u8], calls: usize) -> Result<Piece, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    let (piece, unplaced) = read_answer(body, |top| members(top, calls))?;
+    Ok(Piece { unplaced, ..piece })
+}
+
+fn members(top: &mut Object<'_>, calls: usize) -> Result<Piece, Malformed> {
+    top.skip(&["createTime"]);
     let usage: Option<UsageIn> = top.read("usageMetadata", "an object of counts")?;
     let mut piece = Piece {
         id: top.text("responseId")?.unwrap_or_default(),
@@ -52,6 +60,7 @@ pub(super) fn read_piece(body: &[u8], calls: usize) -> Result<Piece, Malformed> 
         reason: None,
         blocked: false,
         usage: usage.map(UsageIn::usage),
+        unplaced: Vec::new(),
     };
     if let Some(feedback) = top.take("promptFeedback") {
         piece.blocked = feedback.object()?.take("blockReason").is_some();
@@ -62,6 +71,7 @@ pub(super) fn read_piece(body: &[u8], calls: usize) -> Result<Piece, Malformed> 
     };
     if let Some(first) = candidates.into_iter().next() {
         let mut candidate = first.object()?;
+        candidate.skip(&["index", "safetyRatings", "avgLogprobs", "tokenCount"]);
         if let Some(content) = candidate.take("content") {
             parts(&mut content.object()?, &mut piece, calls)?;
         }
@@ -72,6 +82,7 @@ pub(super) fn read_piece(body: &[u8], calls: usize) -> Result<Piece, Malformed> 
 
 /// Parts that no request asks for, such as code that the provider ran, are left out.
 fn parts(content: &mut Object<'_>, piece: &mut Piece, mut calls: usize) -> Result<(), Malformed> {
+    content.skip(&["role"]);
     let Some(list) = content.take("parts") else {
         return Ok(());
     };
@@ -91,9 +102,10 @@ fn parts(content: &mut Object<'_>, piece: &mut Piece, mut calls: usize) -> Resul
             let mut call = call.object()?;
             let own = call.text("id")?.filter(|id| !id.is_empty());
             let name = call.need("name")?.text()?;
-            let arguments = call
-                .take("args")
-                .map_or_else(Json::empty_object, |args| args.json());
+            let arguments = match call.take("args") {
+                Some(args) => args.json_object()?,
+                None => Json::empty_object(),
+            };
             piece.parts.push(Part::ToolCall(ToolCall {
                 id: own.unwrap_or_else(|| call_id(&piece.id, calls, &name, &arguments)),
                 name,

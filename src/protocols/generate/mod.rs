@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 pub use embed::Embed;
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, write_event,
@@ -55,7 +55,12 @@ impl Spoken for Generate {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "contents",
+            Field::Turns | Field::Media => "contents",
+            Field::Thoughts => "contents[].parts[].thought",
+            Field::Seals => "contents[].parts[].thoughtSignature",
+            Field::ToolErrors => "contents[].parts[].functionResponse.response.error",
+            Field::MediaName => "contents[].parts[].inlineData.displayName",
+            Field::Strict => "tools",
             Field::Tools => "tools",
             Field::ToolChoice | Field::ParallelToolCalls => "toolConfig.functionCallingConfig",
             Field::MaxTokens => "generationConfig.maxOutputTokens",
@@ -66,10 +71,16 @@ impl Spoken for Generate {
             Field::FrequencyPenalty => "generationConfig.frequencyPenalty",
             Field::PresencePenalty => "generationConfig.presencePenalty",
             Field::Stop => "generationConfig.stopSequences",
-            Field::Format => "generationConfig.responseSchema",
+            Field::Format | Field::FormatName | Field::FormatDescription => {
+                "generationConfig.responseSchema"
+            }
             Field::Reasoning => "generationConfig.thinkingConfig",
             Field::User => "labels",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[Aspect::StopText, Aspect::Pause, Aspect::CacheWritten]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

@@ -1,5 +1,7 @@
 //! Requests of generateContent: read from clients.
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
 use serde::de::DeserializeOwned;
 use serde_json::Number;
 
@@ -62,21 +64,22 @@ fn count(object: &mut Object<'_>, camel: &str) -> Result<Option<u64>, Malformed>
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    for name in DEALT_WITH {
-        drop(top.take(name));
-    }
-    if let Some(cached) = take(&mut top, "cachedContent") {
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&DEALT_WITH);
+    if let Some(cached) = take(top, "cachedContent") {
         let message = "names something that Google keeps: this provider needs it in `contents`";
         return Err(cached.wrong(message));
     }
     let mut request = Request::default();
-    if let Some(system) = take(&mut top, "systemInstruction") {
+    if let Some(system) = take(top, "systemInstruction") {
         system_texts(&system, &mut request)?;
     }
     let mut calls = Calls::default();
     for content in top.need("contents")?.items()? {
-        let turn = turn(&content, &mut calls, &mut request.unplaced)?;
+        let turn = turn(&content, &mut calls)?;
         request.turns.push(turn);
     }
     if let Some(tools) = top.take("tools") {
@@ -84,63 +87,62 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
             functions(&tool, &mut request)?;
         }
     }
-    if let Some(config) = take(&mut top, "toolConfig") {
+    if let Some(config) = take(top, "toolConfig") {
         tool_config(&config, &mut request)?;
     }
-    if let Some(config) = take(&mut top, "generationConfig") {
+    if let Some(config) = take(top, "generationConfig") {
         generation_config(&config, &mut request)?;
     }
-    // Google's own filters. Their settings say nothing to others, whose filters are their own.
-    request
-        .unplaced
-        .extend(take(&mut top, "safetySettings").map(|m| m.path));
-    request.unplaced.extend(top.left());
     Ok(request)
 }
 
 fn system_texts(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
     let mut content = member.object()?;
-    drop(content.take("role"));
+    content.skip(&["role"]);
     for part in content.need("parts")?.items()? {
         let mut part = part.object()?;
         request.system.push(part.need("text")?.text()?);
-        request.unplaced.extend(part.left());
     }
-    request.unplaced.extend(content.left());
     Ok(())
 }
 
 /// The calls of a conversation whose results have not come yet. Most have no id: results name the function.
 #[derive(Default)]
 struct Calls {
-    open: Vec<(String, String)>,
-    made: usize,
+    /// The id of each call; none once its result came.
+    open: Vec<Option<String>>,
+    by_name: HashMap<String, VecDeque<usize>>,
+    by_id: HashMap<String, VecDeque<usize>>,
 }
 
 impl Calls {
     fn begin(&mut self, id: Option<String>, name: &str) -> String {
-        let id = id.unwrap_or_else(|| format!("call_{}", self.made));
-        self.made += 1;
-        self.open.push((id.clone(), name.to_owned()));
+        let place = self.open.len();
+        let id = id.unwrap_or_else(|| format!("call_{place}"));
+        let named = self.by_name.entry(name.to_owned());
+        named.or_default().push_back(place);
+        self.by_id.entry(id.clone()).or_default().push_back(place);
+        self.open.push(Some(id.clone()));
         id
     }
 
     /// The id of the call that a result belongs to: the oldest of its name.
     fn end(&mut self, id: Option<&str>, name: &str) -> Option<String> {
-        let is_it = |(open, of): &(String, String)| match id {
-            Some(id) => open == id,
-            None => of == name,
-        };
-        let place = self.open.iter().position(is_it)?;
-        Some(self.open.remove(place).0)
+        let places = match id {
+            Some(id) => self.by_id.get_mut(id),
+            None => self.by_name.get_mut(name),
+        }?;
+        loop {
+            let place = places.pop_front()?;
+            // It may have been found by the other of its names.
+            if let Some(id) = self.open.get_mut(place).and_then(Option::take) {
+                return Some(id);
+            }
+        }
     }
 }
 
-fn turn(
-    member: &Member<'_>,
-    calls: &mut Calls,
-    unplaced: &mut Vec<String>,
-) -> Result<Turn, Malformed> {
+fn turn(member: &Member<'_>, calls: &mut Calls) -> Result<Turn, Malformed> {
     let mut content = member.object()?;
     let role = content.take("role");
     let role = match role.as_ref().map(Member::text).transpose()?.as_deref() {
@@ -153,9 +155,8 @@ fn turn(
     };
     let mut parts = Vec::new();
     for item in content.need("parts")?.items()? {
-        part(&item, role, calls, &mut parts, unplaced)?;
+        part(&item, role, calls, &mut parts)?;
     }
-    unplaced.extend(content.left());
     Ok(Turn { role, parts })
 }
 
@@ -165,8 +166,8 @@ fn part(
     role: Role,
     calls: &mut Calls,
     out: &mut Vec<Part>,
-    unplaced: &mut Vec<String>,
 ) -> Result<(), Malformed> {
+    let before = out.len();
     let mut part = member.object()?;
     let is_thought = part.read::<bool>("thought", "true or false")?;
     let seal = text(&mut part, "thoughtSignature")?;
@@ -181,43 +182,33 @@ fn part(
         let mut call = call.object()?;
         let id = call.text("id")?;
         let name = call.need("name")?.text()?;
-        let args = call.take("args");
-        if let Some(args) = args.as_ref().filter(|args| !args.json().is_object()) {
-            return Err(args.wrong("must be an object"));
-        }
+        let args = call.take("args").map(|args| args.json_object());
         out.push(Part::ToolCall(ToolCall {
             id: calls.begin(id, &name),
             name,
-            arguments: args.map_or_else(Json::empty_object, |args| args.json()),
+            arguments: args.transpose()?.unwrap_or_else(Json::empty_object),
         }));
-        unplaced.extend(call.left());
     } else if let Some(response) = take(&mut part, "functionResponse") {
         if role == Role::Assistant {
             return Err(response.wrong("can only be the client's: send it with the role user"));
         }
-        out.push(Part::ToolResult(tool_result(&response, calls, unplaced)?));
+        out.push(Part::ToolResult(tool_result(&response, calls)?));
     } else if let Some(data) = take(&mut part, "inlineData") {
         out.push(Part::Media(inline_data(&data)?));
     } else if let Some(file) = take(&mut part, "fileData") {
         out.push(Part::Media(file_data(&file)?));
     } else {
-        let left = part.left();
-        let path = left.first().unwrap_or(&member.path).clone();
+        let path = part.first_left().unwrap_or_else(|| member.path.clone());
         let message = "is a part that cannot be passed on to this provider";
         return Err(Malformed::at(path, message));
     }
-    if role == Role::Assistant && out.iter().any(|part| matches!(part, Part::Media(_))) {
-        return Err(member.wrong("can only be text, a thought or a call for this role"));
+    if out.iter().skip(before).all(|part| part.fits(role)) {
+        return Ok(());
     }
-    unplaced.extend(part.left());
-    Ok(())
+    Err(member.misplaced())
 }
 
-fn tool_result(
-    member: &Member<'_>,
-    calls: &mut Calls,
-    unplaced: &mut Vec<String>,
-) -> Result<ToolResult, Malformed> {
+fn tool_result(member: &Member<'_>, calls: &mut Calls) -> Result<ToolResult, Malformed> {
     let mut result = member.object()?;
     let id = result.text("id")?;
     let name = result.need("name")?.text()?;
@@ -236,7 +227,6 @@ fn tool_result(
             parts.push(Part::Media(inline_data(&data)?));
         }
     }
-    unplaced.extend(result.left());
     Ok(ToolResult {
         call_id,
         parts,
@@ -247,10 +237,10 @@ fn tool_result(
 /// What a function answered: text that stands alone under the usual name, or the object as text.
 fn outcome(response: &Member<'_>) -> Result<(String, bool), Malformed> {
     let whole = || response.raw().to_owned();
-    let mut object = response.object()?;
+    let mut object = response.glimpse()?;
     let output = object.take("output").or_else(|| object.take("result"));
     let error = object.take("error");
-    if !object.left().is_empty() {
+    if object.first_left().is_some() {
         return Ok((whole(), false));
     }
     Ok(match (output, error) {
@@ -285,8 +275,16 @@ fn inline_data(member: &Member<'_>) -> Result<Media, Malformed> {
             media_type: media_type.text()?,
             data: data.need("data")?.text()?,
         },
-        name: text(&mut data, "displayName")?,
+        name: name_of(kind, &mut data)?,
     })
+}
+
+/// Only files have names elsewhere.
+fn name_of(kind: MediaKind, data: &mut Object<'_>) -> Result<Option<String>, Malformed> {
+    match kind {
+        MediaKind::Document => text(data, "displayName"),
+        MediaKind::Image | MediaKind::Audio => Ok(None),
+    }
 }
 
 fn file_data(member: &Member<'_>) -> Result<Media, Malformed> {
@@ -306,7 +304,7 @@ fn file_data(member: &Member<'_>) -> Result<Media, Malformed> {
     Ok(Media {
         kind,
         source: Source::Url(url),
-        name: text(&mut data, "displayName")?,
+        name: name_of(kind, &mut data)?,
     })
 }
 
@@ -315,12 +313,10 @@ fn functions(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
     let mut tool = member.object()?;
     if let Some(list) = take(&mut tool, "functionDeclarations") {
         for declared in list.items()? {
-            request
-                .tools
-                .push(function(&declared, &mut request.unplaced)?);
+            request.tools.push(function(&declared)?);
         }
     }
-    match tool.left().into_iter().next() {
+    match tool.first_left() {
         Some(path) => Err(Malformed::at(
             path,
             "is a tool that this provider does not have",
@@ -329,10 +325,13 @@ fn functions(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
     }
 }
 
-fn function(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {
+fn function(member: &Member<'_>) -> Result<Tool, Malformed> {
     let mut declared = member.object()?;
-    let older = declared.take("parameters");
     let newer = take(&mut declared, "parametersJsonSchema");
+    let older = declared.take("parameters");
+    if let Some(older) = older.as_ref().filter(|_| newer.is_some()) {
+        older.not_passed_on();
+    }
     let read = Tool {
         name: declared.need("name")?.text()?,
         description: declared.text("description")?,
@@ -341,7 +340,6 @@ fn function(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Mal
             .or_else(|| older.map(|schema| json_schema(&schema.json()))),
         strict: None,
     };
-    unplaced.extend(declared.left());
     Ok(read)
 }
 
@@ -368,13 +366,14 @@ fn tool_config(member: &Member<'_>, request: &mut Request) -> Result<(), Malform
                 return Err(at.wrong("must be AUTO, ANY, NONE or VALIDATED"));
             }
         };
-        if names.len() > 1 {
+        if !names.is_empty() && !matches!(request.tool_choice, Some(ToolChoice::Named(_))) {
             // Others have no such list: what may not be called is not offered.
-            request.tools.retain(|tool| names.contains(&tool.name));
+            let names: HashSet<&str> = names.iter().map(String::as_str).collect();
+            request
+                .tools
+                .retain(|tool| names.contains(tool.name.as_str()));
         }
-        request.unplaced.extend(calling.left());
     }
-    request.unplaced.extend(config.left());
     Ok(())
 }
 
@@ -396,9 +395,7 @@ fn generation_config(member: &Member<'_>, request: &mut Request) -> Result<(), M
         // What the provider shows of its thoughts is passed on, asked for or not.
         drop(take(&mut thinking, "includeThoughts"));
         request.reasoning = reasoning(&mut thinking)?;
-        request.unplaced.extend(thinking.left());
     }
-    request.unplaced.extend(config.left());
     Ok(())
 }
 
@@ -429,8 +426,22 @@ fn refuse_what_has_no_counterpart(config: &mut Object<'_>) -> Result<(), Malform
 
 fn format(config: &mut Object<'_>) -> Result<Option<Format>, Malformed> {
     let media_type = take(config, "responseMimeType");
-    let older = take(config, "responseSchema");
+    let is_json = match &media_type {
+        None => false,
+        Some(media_type) => match media_type.text()?.as_str() {
+            "text/plain" => false,
+            "application/json" => true,
+            _ => {
+                let message = "must be text/plain or application/json with this provider";
+                return Err(media_type.wrong(message));
+            }
+        },
+    };
     let newer = take(config, "responseJsonSchema").or_else(|| config.take("_responseJsonSchema"));
+    let older = take(config, "responseSchema");
+    if let Some(older) = older.as_ref().filter(|_| newer.is_some()) {
+        older.not_passed_on();
+    }
     let schema = newer
         .map(|schema| schema.json())
         .or_else(|| older.map(|schema| json_schema(&schema.json())));
@@ -442,20 +453,12 @@ fn format(config: &mut Object<'_>) -> Result<Option<Format>, Malformed> {
             strict: Some(true),
         }));
     }
-    let Some(media_type) = media_type else {
-        return Ok(None);
-    };
-    match media_type.text()?.as_str() {
-        "text/plain" => Ok(None),
-        "application/json" => Ok(Some(Format::JsonObject)),
-        _ => Err(media_type.wrong("must be text/plain or application/json with this provider")),
-    }
+    Ok(is_json.then_some(Format::JsonObject))
 }
 
 fn reasoning(thinking: &mut Object<'_>) -> Result<Option<Reasoning>, Malformed> {
-    let budget = read_as::<i64>(thinking, "thinkingBudget", "a whole number")?;
-    let level = take(thinking, "thinkingLevel");
-    let Some(level) = level else {
+    let Some(level) = take(thinking, "thinkingLevel") else {
+        let budget = read_as::<i64>(thinking, "thinkingBudget", "a whole number")?;
         return Ok(budget.map(|tokens| match u64::try_from(tokens) {
             Ok(0) => Reasoning::Off,
             Ok(tokens) => Reasoning::Budget(tokens),

@@ -6,11 +6,8 @@ use super::answer::{Body, Candidate, read_piece};
 use super::parts::{PartOut, Sealed, call_part, text_part};
 use super::wire::{finish_reason, stop};
 use crate::protocols::json::Json;
-use crate::protocols::talk::{Delta, Part, Stop, Thought, Usage};
+use crate::protocols::talk::{Delta, MAX_CALLS, Part, Stop, Thought, Usage};
 use crate::protocols::{Event, Malformed, ReadStream, Shown, WriteStream, write_event};
-
-/// Calls of one answer: more are an attack.
-const MAX_CALLS: usize = 1_024;
 
 /// Reads a provider's stream. Calls come whole.
 #[derive(Debug, Default)]
@@ -33,6 +30,7 @@ impl ReadStream for Reader {
         for part in piece.parts {
             self.part(part, out)?;
         }
+        out.extend(piece.unplaced.into_iter().map(Delta::Unplaced));
         let stop = match piece.reason {
             Some(reason) => Some(stop(&reason, self.calls > 0)),
             None => piece.blocked.then_some(Stop::Filtered),
@@ -217,6 +215,7 @@ impl WriteStream for Writer {
             }
             Delta::Stop(stop) => self.stop = stop,
             Delta::Usage(usage) => self.usage.merge(usage),
+            Delta::Unplaced(_) => {}
         }
     }
 

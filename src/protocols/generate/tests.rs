@@ -282,6 +282,7 @@ fn answer(parts: Vec<Part>, stop: Stop) -> Answer {
             cache_written: 0,
             reasoning: 2,
         },
+        ..Answer::default()
     }
 }
 

@@ -1,5 +1,7 @@
 //! Requests of generateContent: written for providers.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use serde_json::Number;
 
@@ -9,7 +11,7 @@ use super::parts::{
 use super::schema::{Place, place};
 use crate::protocols::json::Json;
 use crate::protocols::talk::{
-    Effort, Field, Format, Part, Reasoning, Request, Role, Tool, ToolChoice, ToolResult,
+    Effort, Field, Format, Media, Part, Reasoning, Request, Role, Tool, ToolChoice, ToolResult,
 };
 use crate::protocols::{To, Unsupported, Written};
 
@@ -128,13 +130,15 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::User, request.user.is_some()),
         (
             Field::ParallelToolCalls,
-            request.parallel_tool_calls == Some(false) && !request.tools.is_empty(),
+            request.parallel_tool_calls == Some(false),
         ),
+        (Field::Strict, request.is_strict()),
     ] {
         if said {
             dropped.push(field);
         }
     }
+    dropped.extend(request.labels());
     let functions: Vec<_> = request.tools.iter().map(function).collect();
     let body = Body {
         system_instruction: system(&request.system),
@@ -168,10 +172,11 @@ fn contents<'a>(
     to: To<'_>,
     dropped: &mut Vec<Field>,
 ) -> Result<Vec<Content<'a>>, Unsupported> {
+    let names = request.tool_names();
     let mut out = Vec::new();
     for (role, parts) in request.alternating() {
         let (role, parts) = match role {
-            Role::User => ("user", of_user(request, &parts, dropped)?),
+            Role::User => ("user", of_user(&names, &parts, dropped)?),
             Role::Assistant => ("model", of_model(&parts, to, dropped)?),
         };
         // Refused where it stands: a turn must say something.
@@ -185,8 +190,11 @@ fn contents<'a>(
     Ok(out)
 }
 
+/// Names of functions, by the ids of their calls.
+type Names<'a> = HashMap<&'a str, &'a str>;
+
 fn of_user<'a>(
-    request: &'a Request,
+    names: &Names<'a>,
     parts: &[&'a Part],
     dropped: &mut Vec<Field>,
 ) -> Result<Vec<PartOut<'a>>, Unsupported> {
@@ -195,9 +203,9 @@ fn of_user<'a>(
         match part {
             Part::Text(text) if text.is_empty() => {}
             Part::Text(text) => said.push(text_part(text)),
-            Part::Media(one) => said.push(media_part(one)),
+            Part::Media(one) => said.push(media(one, dropped)),
             Part::ToolResult(result) => {
-                results.push(tool_result(request, result, &mut said)?);
+                results.push(tool_result(names, result, &mut said, dropped)?);
             }
             Part::Thought(_) => note(Field::Thoughts, dropped),
             Part::ToolCall(_) => return Err(misplaced()),
@@ -206,6 +214,14 @@ fn of_user<'a>(
     // Results must follow their calls at once.
     results.append(&mut said);
     Ok(results)
+}
+
+/// A medium; files have no names here.
+fn media<'a>(media: &'a Media, dropped: &mut Vec<Field>) -> PartOut<'a> {
+    if media.name.is_some() {
+        note(Field::MediaName, dropped);
+    }
+    media_part(media)
 }
 
 /// What the model said.
@@ -252,11 +268,12 @@ fn misplaced() -> Unsupported {
 
 /// A tool's result; media in it follow in the user's words.
 fn tool_result<'a>(
-    request: &'a Request,
+    names: &Names<'a>,
     result: &'a ToolResult,
     said: &mut Vec<PartOut<'a>>,
+    dropped: &mut Vec<Field>,
 ) -> Result<PartOut<'a>, Unsupported> {
-    let Some(name) = request.tool_name(&result.call_id) else {
+    let Some(name) = names.get(result.call_id.as_str()) else {
         let message = "has a tool's result whose call is not in the conversation: this provider \
                        needs the name of its function";
         return Err(Unsupported::new(Field::Turns, message));
@@ -265,7 +282,7 @@ fn tool_result<'a>(
     for part in &result.parts {
         match part {
             Part::Text(more) => text.push_str(more),
-            Part::Media(one) => said.push(media_part(one)),
+            Part::Media(one) => said.push(media(one, dropped)),
             Part::Thought(_) | Part::ToolCall(_) | Part::ToolResult(_) => return Err(misplaced()),
         }
     }

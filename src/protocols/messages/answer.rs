@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::WireUsage;
-use crate::protocols::json::{Json, Member};
+use crate::protocols::json::{Json, Object};
 use crate::protocols::talk::{Answer, Part, Stop, Thought, ToolCall, Usage};
 use crate::protocols::{Malformed, Shown};
 
@@ -20,7 +20,11 @@ pub(super) fn usage(body: &[u8]) -> Option<Usage> {
 /// Reads a provider's answer. Blocks of tools that the provider runs itself are not asked for, so there
 /// are none.
 pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    Answer::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
+    top.skip(&["type", "role"]);
     let mut found = Vec::new();
     for item in top.need("content")?.items()? {
         let mut block = item.object()?;
@@ -28,7 +32,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
             "text" => found.push(Part::Text(block.need("text")?.text()?)),
             "thinking" => found.push(Part::Thought(Thought {
                 text: block.need("thinking")?.text()?,
-                signature: block.text("signature")?,
+                signature: block.text("signature")?.filter(|seal| !seal.is_empty()),
                 redacted: None,
             })),
             "redacted_thinking" => found.push(Part::Thought(Thought {
@@ -38,9 +42,10 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
             "tool_use" => found.push(Part::ToolCall(ToolCall {
                 id: block.need("id")?.text()?,
                 name: block.need("name")?.text()?,
-                arguments: block
-                    .take("input")
-                    .map_or_else(Json::empty_object, |input| input.json()),
+                arguments: match block.take("input") {
+                    Some(input) => input.json_object()?,
+                    None => Json::empty_object(),
+                },
             })),
             _ => {}
         }
@@ -53,6 +58,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
         parts: found,
         stop: stop(&reason, top.text("stop_sequence")?),
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
+        unplaced: Vec::new(),
     })
 }
 
@@ -70,8 +76,9 @@ pub(super) fn stop(reason: &str, sequence: Option<String>) -> Stop {
 /// `stop_reason` and `stop_sequence`.
 pub(super) fn stop_reason(stop: &Stop) -> (&'static str, Option<&str>) {
     match stop {
-        Stop::End | Stop::Sequence(None) => ("end_turn", None),
-        Stop::Sequence(Some(sequence)) => ("stop_sequence", Some(sequence)),
+        Stop::End => ("end_turn", None),
+        // Not every provider tells which one.
+        Stop::Sequence(sequence) => ("stop_sequence", sequence.as_deref()),
         Stop::Length => ("max_tokens", None),
         Stop::ToolCalls => ("tool_use", None),
         Stop::Filtered => ("refusal", None),

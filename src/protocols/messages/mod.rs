@@ -7,6 +7,7 @@ mod stream;
 mod tests;
 mod write;
 
+pub(in crate::protocols) use read::reasoning;
 pub(in crate::protocols) use write::{Thinking, safe_id, thinking};
 
 use bytes::BytesMut;
@@ -14,7 +15,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, write_event,
@@ -64,7 +65,14 @@ impl Spoken for Messages {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "messages",
+            Field::Turns | Field::Media => "messages",
+            Field::Thoughts => "messages[].content[].thinking",
+            Field::Seals => "messages[].content[].signature",
+            Field::ToolErrors => "messages[].content[].is_error",
+            Field::MediaName => "messages[].content[].title",
+            Field::Strict => "tools[].strict",
+            Field::FormatName => "output_config.format.name",
+            Field::FormatDescription => "output_config.format.description",
             Field::Tools => "tools",
             Field::ToolChoice => "tool_choice",
             Field::ParallelToolCalls => "tool_choice.disable_parallel_tool_use",
@@ -80,6 +88,10 @@ impl Spoken for Messages {
             Field::Reasoning => "thinking",
             Field::User => "metadata.user_id",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[Aspect::ReasoningTokens]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

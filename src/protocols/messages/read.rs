@@ -15,10 +15,11 @@ pub(super) const THREAD: &str = "thread";
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    for name in DEALT_WITH {
-        drop(top.take(name));
-    }
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&DEALT_WITH);
     for name in ["mcp_servers", "container"] {
         if top.take(name).is_some() {
             let message = "cannot be passed on to this provider: leave it out";
@@ -41,62 +42,72 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
         ..Request::default()
     };
     if let Some(system) = top.take("system") {
-        request.system = system_texts(&system, &mut request.unplaced)?;
+        request.system = system_texts(&system)?;
     }
     for message in top.need("messages")?.items()? {
         read_message(&message, &mut request)?;
     }
     if let Some(tools) = top.take("tools") {
         for tool in tools.items()? {
-            request.tools.push(read_tool(&tool, &mut request.unplaced)?);
+            request.tools.push(read_tool(&tool)?);
         }
     }
     if let Some(choice) = top.take("tool_choice") {
         tool_choice(&choice, &mut request)?;
     }
-    output(&mut top, &mut request)?;
+    output(top, &mut request)?;
     if let Some(metadata) = top.take("metadata") {
         let mut metadata = metadata.object()?;
         request.user = metadata.text("user_id")?;
-        request.unplaced.extend(metadata.left());
     }
-    request.unplaced.extend(top.left());
     Ok(request)
 }
 
 /// `thinking`, `output_config`, and the older `output_format`.
 fn output(top: &mut Object<'_>, request: &mut Request) -> Result<(), Malformed> {
-    if let Some(format) = top.take("output_format") {
-        request.format = Some(read_format(&format)?);
-    }
+    let mut effort = None;
     if let Some(config) = top.take("output_config") {
         let mut config = config.object()?;
-        if let Some(format) = config.take("format") {
-            request.format = Some(read_format(&format)?);
-        }
-        if let Some(effort) = config.take("effort") {
-            request.reasoning = Some(Reasoning::Effort(effort_named(&effort)?));
-        }
-        request.unplaced.extend(config.left());
+        let format = config.take("format");
+        request.format = format.map(|format| read_format(&format)).transpose()?;
+        effort = config.take("effort");
+    }
+    if request.format.is_none() {
+        let format = top.take("output_format");
+        request.format = format.map(|format| read_format(&format)).transpose()?;
+    }
+    if let Some(effort) = &effort {
+        request.reasoning = Some(Reasoning::Effort(effort_named(effort)?));
     }
     let Some(member) = top.take("thinking") else {
         return Ok(());
     };
+    match (reasoning(&member)?, &effort) {
+        (Reasoning::Adaptive, Some(_)) => {}
+        (exactly, effort) => {
+            request.reasoning = Some(exactly);
+            // A count of tokens says more than a word.
+            if let Some(effort) = effort {
+                effort.not_passed_on();
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `thinking`, as Bedrock has it too.
+pub(in crate::protocols) fn reasoning(member: &Member<'_>) -> Result<Reasoning, Malformed> {
     let mut thinking = member.object()?;
     let kind = thinking.need("type")?;
     match kind.text()?.as_str() {
         "enabled" => {
             let tokens = thinking.need("budget_tokens")?.read("a whole number")?;
-            request.reasoning = Some(Reasoning::Budget(tokens));
+            Ok(Reasoning::Budget(tokens))
         }
-        "adaptive" => {
-            request.reasoning.get_or_insert(Reasoning::Adaptive);
-        }
-        "disabled" => request.reasoning = Some(Reasoning::Off),
-        _ => return Err(kind.wrong("must be enabled, adaptive or disabled")),
+        "adaptive" => Ok(Reasoning::Adaptive),
+        "disabled" => Ok(Reasoning::Off),
+        _ => Err(kind.wrong("must be enabled, adaptive or disabled")),
     }
-    request.unplaced.extend(thinking.left());
-    Ok(())
 }
 
 fn effort_named(member: &Member<'_>) -> Result<Effort, Malformed> {
@@ -123,7 +134,7 @@ fn read_format(member: &Member<'_>) -> Result<Format, Malformed> {
     })
 }
 
-fn system_texts(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<String>, Malformed> {
+fn system_texts(member: &Member<'_>) -> Result<Vec<String>, Malformed> {
     if member.is_text() {
         return Ok(vec![member.text()?]);
     }
@@ -135,7 +146,6 @@ fn system_texts(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<S
             return Err(kind.wrong("must be text"));
         }
         texts.push(block.need("text")?.text()?);
-        unplaced.extend(block.left());
     }
     Ok(texts)
 }
@@ -144,29 +154,22 @@ fn read_message(member: &Member<'_>, request: &mut Request) -> Result<(), Malfor
     let mut message = member.object()?;
     let role = message.need("role")?;
     let content = message.need("content")?;
-    let unplaced = &mut request.unplaced;
     let role = match role.text()?.as_str() {
         "user" => Role::User,
         "assistant" => Role::Assistant,
         // Instructions between turns, a beta of 2026 that coding agents use.
         "system" => {
-            request.system.extend(system_texts(&content, unplaced)?);
-            unplaced.extend(message.left());
+            request.system.extend(system_texts(&content)?);
             return Ok(());
         }
         _ => return Err(role.wrong("must be user, assistant or system")),
     };
-    let parts = blocks(&content, role, unplaced)?;
-    unplaced.extend(message.left());
+    let parts = blocks(&content, role)?;
     request.turns.push(Turn { role, parts });
     Ok(())
 }
 
-fn blocks(
-    content: &Member<'_>,
-    role: Role,
-    unplaced: &mut Vec<String>,
-) -> Result<Vec<Part>, Malformed> {
+fn blocks(content: &Member<'_>, role: Role) -> Result<Vec<Part>, Malformed> {
     if content.is_text() {
         return Ok(vec![Part::Text(content.text()?)]);
     }
@@ -174,10 +177,10 @@ fn blocks(
         return Err(content.wrong("must be a string or a list of blocks"));
     }
     let items = content.items()?.into_iter();
-    items.map(|item| block(&item, role, unplaced)).collect()
+    items.map(|item| block(&item, role)).collect()
 }
 
-fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Part, Malformed> {
+fn block(item: &Member<'_>, role: Role) -> Result<Part, Malformed> {
     let mut block = item.object()?;
     let kind = block.need("type")?;
     let part = match (kind.text()?.as_str(), role) {
@@ -189,7 +192,8 @@ fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Pa
         ("document", Role::User) => document(&mut block)?,
         ("thinking", Role::Assistant) => Part::Thought(Thought {
             text: block.need("thinking")?.text()?,
-            signature: block.text("signature")?,
+            // What was never sealed is shown to clients with an empty one.
+            signature: block.text("signature")?.filter(|seal| !seal.is_empty()),
             redacted: None,
         }),
         ("redacted_thinking", Role::Assistant) => Part::Thought(Thought {
@@ -197,11 +201,7 @@ fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Pa
             ..Thought::default()
         }),
         ("tool_use", Role::Assistant) => {
-            let input = block.need("input")?;
-            let arguments = input.json();
-            if !arguments.is_object() {
-                return Err(input.wrong("must be an object"));
-            }
+            let arguments = block.need("input")?.json_object()?;
             Part::ToolCall(ToolCall {
                 id: block.need("id")?.text()?,
                 name: block.need("name")?.text()?,
@@ -211,7 +211,7 @@ fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Pa
         ("tool_result", Role::User) => Part::ToolResult(ToolResult {
             call_id: block.need("tool_use_id")?.text()?,
             parts: match block.take("content") {
-                Some(content) => blocks(&content, Role::User, unplaced)?,
+                Some(content) => result(&content)?,
                 None => Vec::new(),
             },
             is_error: block.read("is_error", "true or false")?.unwrap_or(false),
@@ -221,19 +221,28 @@ fn block(item: &Member<'_>, role: Role, unplaced: &mut Vec<String>) -> Result<Pa
             return Err(kind.wrong(message));
         }
     };
-    unplaced.extend(block.left());
     Ok(part)
+}
+
+/// What a tool's result holds.
+fn result(content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
+    let parts = blocks(content, Role::User)?;
+    if parts.iter().all(Part::fits_result) {
+        return Ok(parts);
+    }
+    Err(content.misplaced())
 }
 
 /// A text file is as good as text; the rest is a medium.
 fn document(block: &mut Object<'_>) -> Result<Part, Malformed> {
-    let name = block.text("title")?;
-    let member = block.need("source")?;
-    let mut inner = member.object()?;
-    if inner.need("type")?.text()? == "text" {
-        return Ok(Part::Text(inner.need("data")?.text()?));
+    let mut source = block.need("source")?.object()?;
+    let kind = source.need("type")?;
+    if kind.text()? == "text" {
+        source.skip(&["media_type"]);
+        return Ok(Part::Text(source.need("data")?.text()?));
     }
-    Ok(media(MediaKind::Document, source(&member)?, name))
+    let source = source_of(&kind, &mut source)?;
+    Ok(media(MediaKind::Document, source, block.text("title")?))
 }
 
 fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
@@ -243,6 +252,10 @@ fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
 fn source(member: &Member<'_>) -> Result<Source, Malformed> {
     let mut source = member.object()?;
     let kind = source.need("type")?;
+    source_of(&kind, &mut source)
+}
+
+fn source_of(kind: &Member<'_>, source: &mut Object<'_>) -> Result<Source, Malformed> {
     match kind.text()?.as_str() {
         "base64" => Ok(Source::Base64 {
             media_type: source.need("media_type")?.text()?,
@@ -253,7 +266,7 @@ fn source(member: &Member<'_>) -> Result<Source, Malformed> {
     }
 }
 
-fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {
+fn read_tool(member: &Member<'_>) -> Result<Tool, Malformed> {
     let mut tool = member.object()?;
     if let Some(kind) = tool.take("type")
         && kind.text()? != "custom"
@@ -266,7 +279,6 @@ fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Ma
         parameters: tool.take("input_schema").map(|m| m.json()),
         strict: tool.read("strict", "true or false")?,
     };
-    unplaced.extend(tool.left());
     Ok(read)
 }
 
@@ -282,6 +294,5 @@ fn tool_choice(member: &Member<'_>, request: &mut Request) -> Result<(), Malform
     });
     let disabled: Option<bool> = choice.read("disable_parallel_tool_use", "true or false")?;
     request.parallel_tool_calls = disabled.map(|disabled| !disabled);
-    request.unplaced.extend(choice.left());
     Ok(())
 }

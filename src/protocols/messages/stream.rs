@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::WireUsage;
 use super::answer::{BlockOut, UsageOut, stop, stop_reason};
 use crate::protocols::json::Json;
-use crate::protocols::talk::{Delta, Stop, Usage};
+use crate::protocols::talk::{Delta, MAX_CALLS, Stop, Usage};
 use crate::protocols::{Event, Malformed, ReadStream, Shown, WriteStream, write_event};
 
 #[derive(Deserialize)]
@@ -83,6 +83,7 @@ enum DeltaIn {
     InputJsonDelta {
         partial_json: String,
     },
+    CitationsDelta,
     #[serde(other)]
     OtherDelta,
 }
@@ -122,6 +123,10 @@ impl ReadStream for Reader {
                 BlockIn::RedactedThinking { data } => out.push(Delta::Redacted(data)),
                 BlockIn::ToolUse { id, name, input } => {
                     let call = self.calls.len();
+                    if call == MAX_CALLS {
+                        let message = format!("has more than {MAX_CALLS} calls");
+                        return Err(Malformed::at("content", message));
+                    }
                     self.calls.push(index);
                     out.push(Delta::ToolCall { call, id, name });
                     let given = input.filter(|input| !input.is_empty());
@@ -142,6 +147,9 @@ impl ReadStream for Reader {
                     let call = self.calls.iter().rposition(|i| *i == index);
                     let piece = call.zip(some(partial_json));
                     out.extend(piece.map(|(call, json)| Delta::Arguments { call, json }));
+                }
+                DeltaIn::CitationsDelta => {
+                    out.push(Delta::Unplaced("content[].citations".to_owned()));
                 }
                 DeltaIn::OtherDelta => {}
             },
@@ -355,6 +363,7 @@ impl WriteStream for Writer {
             }
             Delta::Stop(stop) => self.stop = stop,
             Delta::Usage(usage) => self.usage.merge(usage),
+            Delta::Unplaced(_) => {}
         }
     }
 

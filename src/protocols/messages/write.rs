@@ -156,11 +156,20 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::Seed, request.seed.is_some()),
         (Field::FrequencyPenalty, request.frequency_penalty.is_some()),
         (Field::PresencePenalty, request.presence_penalty.is_some()),
+        (
+            Field::ToolChoice,
+            request.tool_choice.is_some() && request.tools.is_empty(),
+        ),
+        (
+            Field::ParallelToolCalls,
+            request.parallel_tool_calls == Some(false) && request.tools.is_empty(),
+        ),
     ] {
         if said {
             dropped.push(field);
         }
     }
+    dropped.extend(request.labels());
     let (max_tokens, thinking) = thinking(request, &mut dropped);
     let thinks = matches!(
         thinking,

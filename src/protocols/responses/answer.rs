@@ -5,18 +5,52 @@ use std::borrow::Cow;
 use super::item::{Body, Item, ResponseOut, response_id};
 use super::read::{arguments_of, thought};
 use super::seen::WireUsage;
-use crate::protocols::json::{Member, Object};
+use crate::protocols::json::Object;
 use crate::protocols::talk::{Answer, Part, Stop, ToolCall, Usage};
 use crate::protocols::{Malformed, Shown};
+
+/// What names the answer, or repeats the request.
+const LABELS: [&str; 25] = [
+    "background",
+    "billing",
+    "completed_at",
+    "created_at",
+    "error",
+    "instructions",
+    "max_output_tokens",
+    "max_tool_calls",
+    "metadata",
+    "object",
+    "parallel_tool_calls",
+    "previous_response_id",
+    "prompt_cache_key",
+    "reasoning",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "temperature",
+    "text",
+    "tool_choice",
+    "tools",
+    "top_logprobs",
+    "top_p",
+    "truncation",
+    "user",
+];
 
 /// Reads a provider's answer. Items of tools that the provider runs itself are not asked for, so there
 /// are none.
 pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
-    let mut top = Member::root(body)?.object()?;
+    Answer::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
+    top.skip(&LABELS);
     let mut found = Vec::new();
     let mut refused = false;
     for item in top.need("output")?.items()? {
         let mut item = item.object()?;
+        item.skip(&["id", "status", "role"]);
         match item.need("type")?.text()?.as_str() {
             "message" => refused |= message(&mut item, &mut found)?,
             "reasoning" => found.push(Part::Thought(thought(&mut item)?)),
@@ -41,6 +75,7 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
         parts: found,
         stop: stop(&status, reason.as_deref(), refused, calls),
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
+        unplaced: Vec::new(),
     })
 }
 
@@ -49,6 +84,7 @@ fn message(item: &mut Object<'_>, found: &mut Vec<Part>) -> Result<bool, Malform
     let mut refused = false;
     for part in item.need("content")?.items()? {
         let mut part = part.object()?;
+        part.skip_empty(&["annotations", "logprobs"]);
         match part.need("type")?.text()?.as_str() {
             "output_text" => found.push(Part::Text(part.need("text")?.text()?)),
             "refusal" => {

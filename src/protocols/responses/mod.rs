@@ -17,7 +17,7 @@ mod writer;
 use bytes::BytesMut;
 use serde::Serialize;
 
-use super::talk::{Answer, Field, Request, Usage};
+use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
     Written, write_event,
@@ -72,7 +72,13 @@ impl Spoken for Responses {
 
     fn name_of(&self, field: Field) -> &'static str {
         match field {
-            Field::Turns | Field::Media | Field::Thoughts | Field::ToolErrors => "input",
+            Field::Turns | Field::Media | Field::ToolErrors => "input",
+            Field::Thoughts => "input[].summary",
+            Field::Seals => "input[].encrypted_content",
+            Field::MediaName => "input[].content[].filename",
+            Field::Strict => "tools[].strict",
+            Field::FormatName => "text.format.name",
+            Field::FormatDescription => "text.format.description",
             Field::Tools => "tools",
             Field::ToolChoice => "tool_choice",
             Field::ParallelToolCalls => "parallel_tool_calls",
@@ -88,6 +94,10 @@ impl Spoken for Responses {
             Field::Reasoning => "reasoning",
             Field::User => "user",
         }
+    }
+
+    fn omits(&self) -> &'static [Aspect] {
+        &[Aspect::StopText, Aspect::Pause, Aspect::CacheWritten]
     }
 
     fn read_request(&self, body: &[u8]) -> Result<Request, Malformed> {

@@ -24,11 +24,12 @@ const DONE_BY_OPENAI: [&str; 2] = ["store", "background"];
 
 /// Reads a client's request.
 pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
-    let mut top = Member::root(body)?.object()?;
-    for name in DEALT_WITH {
-        drop(top.take(name));
-    }
-    refuse_what_only_openai_knows(&mut top)?;
+    Request::read(body, members)
+}
+
+fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
+    top.skip(&DEALT_WITH);
+    refuse_what_only_openai_knows(top)?;
     let mut request = Request {
         max_tokens: top.read("max_output_tokens", "a whole number")?,
         temperature: top.read("temperature", "a number")?,
@@ -46,19 +47,14 @@ pub(super) fn read(body: &[u8]) -> Result<Request, Malformed> {
     if let Some(text) = top.take("text") {
         let mut text = text.object()?;
         request.format = text.take("format").map(format).transpose()?.flatten();
-        request.unplaced.extend(text.left());
     }
     if let Some(reasoning) = top.take("reasoning") {
         let mut reasoning = reasoning.object()?;
         let effort = reasoning.take("effort");
         request.reasoning = effort.map(|effort| effort_named(&effort)).transpose()?;
         // What the provider shows of its reasoning is passed on, asked for or not.
-        for name in ["summary", "generate_summary"] {
-            drop(reasoning.take(name));
-        }
-        request.unplaced.extend(reasoning.left());
+        reasoning.skip(&["summary", "generate_summary"]);
     }
-    request.unplaced.extend(top.left());
     Ok(request)
 }
 
@@ -119,9 +115,7 @@ fn items(input: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
 fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed> {
     let mut item = member.object()?;
     // They only tell one item of an answer from another.
-    for name in ["id", "status"] {
-        drop(item.take(name));
-    }
+    item.skip(&["id", "status"]);
     let kind = item.take("type");
     let name = kind.as_ref().map(Member::text).transpose()?;
     match name.as_deref() {
@@ -137,7 +131,7 @@ fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
         Some("function_call_output") => {
             let result = Part::ToolResult(ToolResult {
                 call_id: item.need("call_id")?.text()?,
-                parts: parts(&item.need("output")?, &mut request.unplaced)?,
+                parts: parts(&item.need("output")?)?,
                 is_error: false,
             });
             add_result(request, result);
@@ -157,14 +151,13 @@ fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
             return Err(kind.unwrap_or_else(|| member.clone()).wrong(message));
         }
     }
-    request.unplaced.extend(item.left());
     Ok(())
 }
 
 fn message(item: &mut Object<'_>, request: &mut Request) -> Result<(), Malformed> {
     let role = item.need("role")?;
     let content = item.need("content")?;
-    let found = parts(&content, &mut request.unplaced)?;
+    let found = parts(&content)?;
     match role.text()?.as_str() {
         "system" | "developer" => {
             for part in found {
@@ -228,7 +221,9 @@ pub(super) fn thought(item: &mut Object<'_>) -> Result<Thought, Malformed> {
             continue;
         };
         for piece in pieces.items()? {
-            texts.extend(piece.object()?.text("text")?);
+            let mut piece = piece.object()?;
+            piece.skip(&["type"]);
+            texts.extend(piece.text("text")?);
         }
     }
     let seal = item.text("encrypted_content")?;
@@ -237,17 +232,18 @@ pub(super) fn thought(item: &mut Object<'_>) -> Result<Thought, Malformed> {
 
 /// The text of an object, as models write it.
 pub(super) fn arguments_of(member: &Member<'_>) -> Result<Json, Malformed> {
-    let text = member.text()?;
-    if text.trim().is_empty() {
+    if member.text()?.trim().is_empty() {
         return Ok(Json::empty_object());
     }
-    Json::parse(text.trim())
-        .filter(Json::is_object)
-        .ok_or_else(|| member.wrong("must be the text of a JSON object"))
+    let json = member.json_text("a JSON object")?;
+    if json.is_object() {
+        return Ok(json);
+    }
+    Err(member.wrong("must be the text of a JSON object"))
 }
 
 /// The content of a message or of a function's output: a string, or parts.
-fn parts(content: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<Part>, Malformed> {
+fn parts(content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
     if content.is_text() {
         return Ok(vec![Part::Text(content.text()?)]);
     }
@@ -255,10 +251,10 @@ fn parts(content: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Vec<Part>, 
         return Err(content.wrong("must be a string or a list of parts"));
     }
     let items = content.items()?.into_iter();
-    items.map(|item| part(&item, unplaced)).collect()
+    items.map(|item| part(&item)).collect()
 }
 
-fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Part, Malformed> {
+fn part(item: &Member<'_>) -> Result<Part, Malformed> {
     let mut part = item.object()?;
     let kind = part.need("type")?;
     let found = match kind.text()?.as_str() {
@@ -266,11 +262,7 @@ fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Part, Malformed
             Part::Text(part.need("text")?.text()?)
         }
         "output_text" => {
-            for name in ["annotations", "logprobs"] {
-                if let Some(list) = part.take(name).filter(|list| list.raw() != "[]") {
-                    unplaced.push(list.path);
-                }
-            }
+            part.skip_empty(&["annotations", "logprobs"]);
             Part::Text(part.need("text")?.text()?)
         }
         "refusal" => Part::Text(part.need("refusal")?.text()?),
@@ -299,7 +291,6 @@ fn part(item: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Part, Malformed
             return Err(kind.wrong(message));
         }
     };
-    unplaced.extend(part.left());
     Ok(found)
 }
 
@@ -343,7 +334,7 @@ fn file_data(member: &Member<'_>) -> Result<Source, Malformed> {
 
 /// Functions; other tools are left out where a model has functions without them.
 fn read_tools(tools: &[Member<'_>], request: &mut Request) -> Result<(), Malformed> {
-    let kinds = tools.iter().map(|tool| tool.object()?.text("type"));
+    let kinds = tools.iter().map(|tool| tool.glimpse()?.text("type"));
     let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
     let has_functions = kinds.iter().any(|kind| kind.as_deref() == Some("function"));
     for (tool, kind) in tools.iter().zip(kinds) {
@@ -351,15 +342,15 @@ fn read_tools(tools: &[Member<'_>], request: &mut Request) -> Result<(), Malform
         // Some have a version behind their name.
         let is_beside = BESIDE_FUNCTIONS.iter().any(|name| kind.starts_with(name));
         if has_functions && is_beside {
-            request.unplaced.push(tool.path.clone());
+            tool.not_passed_on();
         } else {
-            request.tools.push(read_tool(tool, &mut request.unplaced)?);
+            request.tools.push(read_tool(tool)?);
         }
     }
     Ok(())
 }
 
-fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Malformed> {
+fn read_tool(member: &Member<'_>) -> Result<Tool, Malformed> {
     let mut tool = member.object()?;
     let kind = tool.need("type")?;
     if kind.text()? != "function" {
@@ -371,7 +362,6 @@ fn read_tool(member: &Member<'_>, unplaced: &mut Vec<String>) -> Result<Tool, Ma
         parameters: tool.take("parameters").map(|member| member.json()),
         strict: tool.read("strict", "true or false")?,
     };
-    unplaced.extend(tool.left());
     Ok(read)
 }
 

@@ -8,11 +8,8 @@ use super::answer::stop;
 use super::read;
 use super::seen::WireUsage;
 use crate::protocols::json::Member;
-use crate::protocols::talk::Delta;
+use crate::protocols::talk::{Delta, MAX_CALLS};
 use crate::protocols::{Event, Malformed, ReadStream};
-
-/// Calls of one answer: more are an attack.
-const MAX_CALLS: usize = 1_024;
 
 #[derive(Deserialize)]
 struct EventIn<'a> {
@@ -82,6 +79,10 @@ impl ReadStream for Reader {
                 out.push(Delta::Thought("\n\n".to_owned()));
             }
             "response.output_item.added" => self.item_added(event, read.output_index, out)?,
+            "response.output_text.annotation.added" => {
+                let path = "output[].content[].annotations".to_owned();
+                out.push(Delta::Unplaced(path));
+            }
             "response.function_call_arguments.delta" => {
                 self.arguments(read.output_index, piece, out);
             }

@@ -175,6 +175,10 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::Seed, request.seed.is_some()),
         (Field::FrequencyPenalty, request.frequency_penalty.is_some()),
         (Field::PresencePenalty, request.presence_penalty.is_some()),
+        (
+            Field::ParallelToolCalls,
+            request.parallel_tool_calls == Some(false) && request.tools.is_empty(),
+        ),
     ] {
         if said {
             dropped.push(field);

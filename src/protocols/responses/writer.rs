@@ -219,6 +219,7 @@ impl WriteStream for Writer {
             Delta::Arguments { call, json } => self.arguments(call, &json, out),
             Delta::Stop(stop) => self.stop = stop,
             Delta::Usage(usage) => self.usage.merge(usage),
+            Delta::Unplaced(_) => {}
         }
     }
 

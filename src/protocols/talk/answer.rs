@@ -4,9 +4,10 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::request::Part;
+use crate::protocols::json::{Malformed, Object, read_answer};
 
 /// One whole answer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     /// The provider's id of it; empty where it gave none.
     pub id: String,
@@ -18,6 +19,23 @@ pub struct Answer {
     pub stop: Stop,
     /// What it cost.
     pub usage: Usage,
+    /// Paths in the provider's answer that have no place here: they are left out, and that is told.
+    pub unplaced: Vec<String>,
+}
+
+impl Answer {
+    /// Reads a provider's body: what `read` takes of none of its objects is unplaced.
+    ///
+    /// # Errors
+    /// When it is no JSON object, or what `read` says.
+    pub fn read(
+        body: &[u8],
+        read: impl FnOnce(&mut Object<'_>) -> Result<Self, Malformed>,
+    ) -> Result<Self, Malformed> {
+        let (mut answer, unplaced) = read_answer(body, read)?;
+        answer.unplaced.extend(unplaced);
+        Ok(answer)
+    }
 }
 
 /// Why an answer ends.

@@ -5,10 +5,14 @@
 //! knows has not, and is refused or dropped by name (see [`super::Spoken::read_request`]).
 
 mod answer;
+mod aspect;
+mod order;
 mod request;
 mod stream;
 
 pub use answer::{Answer, Stop, Usage};
+pub use aspect::Aspect;
+pub use order::{MAX_CALLS, Order};
 pub use request::{
     Effort, Field, Format, Media, MediaKind, Part, Reasoning, Request, Role, Source, Thought, Tool,
     ToolCall, ToolChoice, ToolResult, Turn,

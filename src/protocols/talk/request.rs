@@ -1,10 +1,11 @@
 //! What a client asks of a model.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::Number;
 
-use crate::protocols::json::Json;
+use crate::protocols::json::{Json, Malformed, Object, read_request};
 
 /// One request. Whom it is for (the model) and whether the answer is streamed stand beside it: see
 /// [`crate::protocols::To`].
@@ -77,6 +78,27 @@ pub enum Part {
     ToolCall(ToolCall),
     /// What came of one; only of a user.
     ToolResult(ToolResult),
+}
+
+impl Part {
+    /// Whether this side may say it.
+    #[must_use]
+    pub fn fits(&self, role: Role) -> bool {
+        match self {
+            Self::Text(_) => true,
+            Self::Media(_) | Self::ToolResult(_) => role == Role::User,
+            Self::Thought(_) | Self::ToolCall(_) => role == Role::Assistant,
+        }
+    }
+
+    /// Whether a tool's result may hold it.
+    #[must_use]
+    pub const fn fits_result(&self) -> bool {
+        match self {
+            Self::Text(_) | Self::Media(_) => true,
+            Self::Thought(_) | Self::ToolCall(_) | Self::ToolResult(_) => false,
+        }
+    }
 }
 
 /// Something that is no text.
@@ -285,18 +307,51 @@ impl Reasoning {
 }
 
 impl Request {
-    /// The name of the function whose call has this id, for protocols whose results state it.
+    /// Reads a client's body: what `read` takes of none of its objects is unplaced.
+    ///
+    /// # Errors
+    /// When it is no JSON object, or what `read` says.
+    pub fn read(
+        body: &[u8],
+        read: impl FnOnce(&mut Object<'_>) -> Result<Self, Malformed>,
+    ) -> Result<Self, Malformed> {
+        let (mut request, unplaced) = read_request(body, read)?;
+        request.unplaced.extend(unplaced);
+        Ok(request)
+    }
+
+    /// The name of each call's function by the call's id, for protocols whose results state it.
     #[must_use]
-    pub fn tool_name(&self, call_id: &str) -> Option<&str> {
+    pub fn tool_names(&self) -> HashMap<&str, &str> {
         let parts = self.turns.iter().flat_map(|turn| &turn.parts);
-        parts.rev().find_map(|part| match part {
-            Part::ToolCall(call) if call.id == call_id => Some(call.name.as_str()),
-            Part::ToolCall(_)
-            | Part::Text(_)
-            | Part::Media(_)
-            | Part::Thought(_)
-            | Part::ToolResult(_) => None,
-        })
+        let calls = parts.filter_map(|part| match part {
+            Part::ToolCall(call) => Some((call.id.as_str(), call.name.as_str())),
+            Part::Text(_) | Part::Media(_) | Part::Thought(_) | Part::ToolResult(_) => None,
+        });
+        calls.collect()
+    }
+
+    /// What of the answer's form is no part of its schema, for protocols that know only that.
+    pub fn labels(&self) -> impl Iterator<Item = Field> {
+        let (name, description) = match &self.format {
+            Some(Format::JsonSchema {
+                name, description, ..
+            }) => (name.is_some(), description.is_some()),
+            Some(Format::JsonObject) | None => (false, false),
+        };
+        let labels = [
+            (Field::FormatName, name),
+            (Field::FormatDescription, description),
+        ];
+        labels
+            .into_iter()
+            .filter_map(|(field, said)| said.then_some(field))
+    }
+
+    /// Whether arguments of some tool must fit its schema.
+    #[must_use]
+    pub fn is_strict(&self) -> bool {
+        self.tools.iter().any(|tool| tool.strict == Some(true))
     }
 
     /// The turns with neighbours of the same role made one, for protocols in which roles alternate.
@@ -353,4 +408,14 @@ pub enum Field {
     Reasoning,
     /// Whose request it is.
     User,
+    /// What a file in the conversation is called.
+    MediaName,
+    /// The seals of reasoning in it.
+    Seals,
+    /// That arguments of tools must fit their schemas.
+    Strict,
+    /// The name of the answer's schema.
+    FormatName,
+    /// What is said of the answer's schema.
+    FormatDescription,
 }

@@ -5,9 +5,9 @@ use super::answer::{Stop, Usage};
 /// One step of an answer under way. Blocks are implied: whoever needs their beginnings and ends writes
 /// them where the kind of what comes changes.
 ///
-/// Readers promise: [`Delta::Start`] first and once; the start of a tool call before its arguments;
-/// tool calls numbered from 0 in the order of their starts, not of the provider's indices; `Stop` at
-/// most once, nothing but `Usage` after it.
+/// Writers are promised, by [`super::Order`] where a provider does not keep to it: [`Delta::Start`] first and
+/// once; the start of a tool call before its arguments; tool calls numbered from 0 in the order of their
+/// starts, not of the provider's indices. The last `Stop` counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delta {
     /// The answer begins.
@@ -41,6 +41,8 @@ pub enum Delta {
         /// A piece of JSON text.
         json: String,
     },
+    /// The path of something that has no place here: it is left out, and that is told.
+    Unplaced(String),
     /// Why the answer ends.
     Stop(Stop),
     /// What it has cost so far: merge with what was told before.

@@ -1,0 +1,84 @@
+//! Keeps what readers of streams promise, whatever a provider sends.
+
+use super::Delta;
+
+/// Calls of one answer: more are an attack.
+pub const MAX_CALLS: usize = 1_024;
+
+/// The order of a stream's steps.
+#[derive(Debug, Default)]
+pub struct Order {
+    started: bool,
+    calls: usize,
+}
+
+impl Order {
+    /// Passes a step on where it may stand: the start once and before all else, made up where the
+    /// provider left it out; calls in the order of their numbers; arguments only of calls that began.
+    pub fn admit(&mut self, delta: Delta, mut pass: impl FnMut(Delta)) {
+        let is_start = matches!(delta, Delta::Start { .. });
+        if is_start && self.started {
+            return;
+        }
+        if !self.started {
+            self.started = true;
+            if !is_start {
+                pass(Delta::Start {
+                    id: String::new(),
+                    model: String::new(),
+                });
+            }
+        }
+        match &delta {
+            Delta::ToolCall { call, .. } if *call != self.calls => return,
+            Delta::ToolCall { .. } => self.calls += 1,
+            Delta::Arguments { call, .. } if *call >= self.calls => return,
+            Delta::Arguments { .. }
+            | Delta::Start { .. }
+            | Delta::Text(_)
+            | Delta::Thought(_)
+            | Delta::Signature(_)
+            | Delta::Redacted(_)
+            | Delta::Unplaced(_)
+            | Delta::Stop(_)
+            | Delta::Usage(_) => {}
+        }
+        pass(delta);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_starts_once_and_first() {
+        let start = |id: &str| Delta::Start {
+            id: id.to_owned(),
+            model: String::new(),
+        };
+        let text = Delta::Text("x".to_owned());
+        let arguments = |call| Delta::Arguments {
+            call,
+            json: "{}".to_owned(),
+        };
+        let call = |call| Delta::ToolCall {
+            call,
+            id: "a".to_owned(),
+            name: "f".to_owned(),
+        };
+        let mut order = Order::default();
+        let mut passed = Vec::new();
+        for delta in [
+            text.clone(),
+            start("late"),
+            arguments(0),
+            call(1),
+            call(0),
+            arguments(0),
+        ] {
+            order.admit(delta, |delta| passed.push(delta));
+        }
+        assert_eq!(passed, [start(""), text, call(0), arguments(0)]);
+    }
+}
