@@ -3,18 +3,9 @@
 
 #![no_main]
 
+use holdline_fuzz::protocols::event_stream::{BadFrame, EventStreamReader};
+use holdline_fuzz::protocols::sse::Event;
 use libfuzzer_sys::fuzz_target;
-
-use event_stream::{BadFrame, EventStreamReader};
-use sse::Event;
-
-// The files themselves: the gateway around them would have to be built for every run.
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../src/protocols/event_stream.rs"]
-mod event_stream;
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../src/protocols/sse.rs"]
-mod sse;
 
 /// The events up to the first damaged frame, and whether there was one.
 fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<Event>, Option<BadFrame>) {

@@ -3,14 +3,8 @@
 
 #![no_main]
 
+use holdline_fuzz::protocols::sse::{Event, SseReader};
 use libfuzzer_sys::fuzz_target;
-
-use sse::{Event, SseReader};
-
-// The file itself: the gateway around it would have to be built for every run.
-#[allow(dead_code, reason = "not all of it is fuzzed")]
-#[path = "../../src/protocols/sse.rs"]
-mod sse;
 
 fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<Event> {
     let mut reader = SseReader::default();
