@@ -45,7 +45,7 @@ def desk(tmp_path: Path) -> Desk:
 def test_claude_code(gateway: Gateway, desk: Desk, provider: str) -> None:
     arguments = json.dumps({"file_path": str(desk.file), "content": MADE})
     command = [
-        str(BIN / "claude"), "-p", f">> say Let me see.\n>> call Write {arguments}", "--model", gateway.model(provider),
+        str(BIN / "claude"), "-p", f">> think A file, then.\n>> say Let me see.\n>> call Write {arguments}", "--model", gateway.model(provider),
         "--output-format", "json", "--allowedTools", "Write",
     ]  # fmt: skip
     [result] = desk.run(
@@ -73,7 +73,7 @@ def test_codex(gateway: Gateway, desk: Desk, provider: str, prefix: str) -> None
     arguments = json.dumps({"cmd": f"echo {MADE} > {desk.file}; echo it is done"})
     command = [
         str(BIN / "codex"), "exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", *settings,
-        "-m", gateway.model(provider), f">> say Let me see.\n>> call exec_command {arguments}",
+        "-m", gateway.model(provider), f">> think A file, then.\n>> say Let me see.\n>> call exec_command {arguments}",
     ]  # fmt: skip
     events = desk.run(command, KEY=VIRTUAL_KEY)
     assert desk.file.read_text() == f"{MADE}\n"

@@ -232,6 +232,15 @@ def test_langchain_embeddings(gateway: Gateway, provider: str) -> None:
     assert embed.embed_query("a") == EMBEDDED[0]
 
 
+@pytest.mark.parametrize("provider", ["openai", "groq"])
+def test_openai_completions(openai_sdk: openai.OpenAI, gateway: Gateway, provider: str) -> None:
+    request: Any = {"model": gateway.model(provider), "prompt": ">> say as of old"}
+    answer = openai_sdk.completions.create(**request)
+    assert (answer.choices[0].text, answer.choices[0].finish_reason) == ("as of old", "stop")
+    pieces = list(openai_sdk.completions.create(**request, stream=True))
+    assert "".join(piece.choices[0].text for piece in pieces if piece.choices) == "as of old"
+
+
 def test_google_embeddings(google_sdk: genai.Client, gateway: Gateway) -> None:
     answer = google_sdk.models.embed_content(model="gemini-embedding-001", contents=["a", "bc"])
     assert [row.values for row in answer.embeddings or []] == EMBEDDED
@@ -251,6 +260,17 @@ def test_models_are_listed(openai_sdk: openai.OpenAI, anthropic_sdk: anthropic.A
     # Google's own models go by their bare names there.
     google_names = {f"models/{name}".replace("models/gemini/", "models/") for name in expected}
     assert google_names <= {model.name for model in google_sdk.models.list()}
+
+
+def test_one_model_is_looked_up(openai_sdk: openai.OpenAI, anthropic_sdk: anthropic.Anthropic, google_sdk: genai.Client) -> None:
+    assert openai_sdk.models.retrieve("cohere/breaks").owned_by == "cohere"
+    assert anthropic_sdk.models.retrieve("breaks").id == "anthropic/breaks"
+    assert google_sdk.models.get(model="openai/breaks").name == "models/openai/breaks"
+    with pytest.raises(openai.NotFoundError) as caught:
+        openai_sdk.models.retrieve("nobody/knows")
+    assert caught.value.code == "model_not_found"
+    with pytest.raises(anthropic.NotFoundError):
+        anthropic_sdk.models.retrieve("nobody/knows")
 
 
 # --- whose key ------------------------------------------------------------------------------------------------------

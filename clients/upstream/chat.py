@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+
 from .talk import BROKEN, CACHED, READ, WRITTEN, Asked, Call, Json, Turn, cut, data_url, event, need
 
 CREATED = 1_700_000_000
@@ -108,9 +111,6 @@ def broken() -> bytes:
 
 def embeddings(body: Json) -> Json:
     """Each text's vector is the number of its letters, a half and minus one."""
-    import base64
-    import struct
-
     texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
     rows: list[Json] = []
     for at, text in enumerate(texts):

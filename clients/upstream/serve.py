@@ -10,12 +10,13 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import unquote
 
-from . import chat, cohere, converse, generate, messages, responses
+from . import chat, cohere, completions, converse, generate, messages, responses
 from .talk import REFUSALS, RETRY_AFTER_S, Asked, Json, Wrong, answer, refusal
 
 PATHS: list[tuple[str, ModuleType, str]] = [
     (r"/v1/chat/completions|/openai/deployments/(?P<model>[^/]+)/chat/completions", chat, "chat"),
     (r"/v1/embeddings|/openai/deployments/(?P<model>[^/]+)/embeddings|/v1beta/openai/embeddings", chat, "embeddings"),
+    (r"/v1/completions", completions, "chat"),
     (r"(/openai)?/v1/responses", responses, "chat"),
     (r"/v1/messages", messages, "chat"),
     (r"/v1/messages/count_tokens", messages, "count"),
@@ -25,6 +26,7 @@ PATHS: list[tuple[str, ModuleType, str]] = [
     (r"/model/(?P<model>[^/]+)/(converse|(?P<stream>converse-stream))", converse, "chat"),
     (r"/v2/chat", cohere, "chat"),
 ]
+# Refusals for the sake of a key have another status there.
 BEDROCK_CREDENTIAL_STATUS = 403
 # Streams of a model that breaks end in their middle.
 SAID_BEFORE_BREAKING = 4

@@ -73,27 +73,12 @@ impl Gateway {
             };
         }
         match (path, request.method()) {
-            (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, &Method::GET) => {
-                match parts.pipeline.caller(request.headers()) {
-                    Ok(_) => {
-                        parts.node.lists().await;
-                        models::list(&parts.node.live(), request.uri().query())
-                    }
-                    Err(refusal) => refusal.into_response_in(routes::dialect(path)),
+            _ if models::are_at(path) => match parts.may_list(&request) {
+                Ok(()) => {
+                    parts.node.lists().await;
+                    models::answer(&parts.node.live(), request.uri())
                 }
-            }
-            (paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS, _) => {
-                wrong_method("GET", Protocol::Chat)
-            }
-            _ if models::is_googles(path) => match *request.method() {
-                Method::GET => match parts.pipeline.caller(request.headers()) {
-                    Ok(_) => {
-                        parts.node.lists().await;
-                        models::googles(&parts.node.live(), path)
-                    }
-                    Err(refusal) => refusal.into_response_in(Protocol::Generate),
-                },
-                _ => wrong_method("GET", Protocol::Generate),
+                Err(refusal) => *refusal,
             },
             ("/", &Method::GET | &Method::HEAD) => root(),
             ("/", _) => wrong_method("GET, HEAD", Protocol::Chat),
@@ -105,6 +90,17 @@ impl Gateway {
 }
 
 impl Parts {
+    /// Models are told to callers who may ask for answers.
+    fn may_list(&self, request: &Request<Incoming>) -> Result<(), Box<Response<Body>>> {
+        let dialect = routes::dialect(request.uri().path());
+        if request.method() != Method::GET {
+            return Err(Box::new(wrong_method("GET", dialect)));
+        }
+        let caller = self.pipeline.caller(request.headers());
+        let refused = |refusal: ApiError| Box::new(refusal.into_response_in(dialect));
+        caller.map(|_| ()).map_err(refused)
+    }
+
     async fn routed(&self, request: Request<Incoming>) -> Response<Body> {
         let Ok(response) = self.router.clone().call(request).await;
         response.map(Body::Router)
@@ -133,7 +129,11 @@ impl Asked {
         ];
         let known = known.into_iter().find(|known| *known == path);
         Self {
-            path: known.map_or_else(|| routes::label(path), Cow::Borrowed),
+            path: match known {
+                Some(known) => Cow::Borrowed(known),
+                None if models::is_one(path) => Cow::Borrowed(paths::MODEL),
+                None => routes::label(path),
+            },
             method: known_method(request.method()),
             bytes: request.body().size_hint().exact(),
             at: Instant::now(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use http::header::CONTENT_TYPE;
-use http::{HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode, Uri};
 use serde::Serialize;
 
 use holdline_core::ids::ModelId;
@@ -39,8 +39,32 @@ struct Model<'a> {
     created_at: &'static str,
 }
 
+/// Whether models are told of here.
+pub(super) fn are_at(path: &str) -> bool {
+    is_list(path) || is_one(path) || of_googles(path).is_some()
+}
+
+/// Tells of them, in the shape that is read there.
+pub(super) fn answer(live: &Live, at: &Uri) -> Response<Body> {
+    let path = at.path();
+    if is_list(path) {
+        list(live, at.query())
+    } else if is_one(path) {
+        one(live, path)
+    } else {
+        googles(live, path)
+    }
+}
+
+fn is_list(path: &str) -> bool {
+    matches!(
+        path,
+        paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS
+    )
+}
+
 /// Answers the list, of one provider where the query names one.
-pub(super) fn list(live: &Live, query: Option<&str>) -> Response<Body> {
+fn list(live: &Live, query: Option<&str>) -> Response<Body> {
     let catalog = &live.catalog;
     let only = query.and_then(wanted_provider);
     if let Some(only) = only
@@ -64,6 +88,47 @@ pub(super) fn list(live: &Live, query: Option<&str>) -> Response<Body> {
     json(serde_json::to_vec(&list).expect("it holds only strings and numbers"))
 }
 
+/// Whether OpenAI's or Anthropic's SDKs look for one model here.
+pub(super) fn is_one(path: &str) -> bool {
+    wanted(path).is_some()
+}
+
+/// What stands behind the slash, and whose models those without a provider are there.
+fn wanted(path: &str) -> Option<(&str, Option<&'static str>)> {
+    let places = [
+        (paths::MODELS, None),
+        (paths::OPENAI_MODELS, Some("openai")),
+        (paths::ANTHROPIC_MODELS, Some("anthropic")),
+    ];
+    places.into_iter().find_map(|(place, family)| {
+        let name = path.strip_prefix(place)?.strip_prefix('/')?;
+        (!name.is_empty()).then_some((name, family))
+    })
+}
+
+/// Answers one model, by its id or, behind a vendor's prefix, by that vendor's own name for it.
+fn one(live: &Live, path: &str) -> Response<Body> {
+    let (name, family) = wanted(path).unwrap_or_default();
+    let name = routes::percent_decoded(name);
+    let providers = live.catalog.providers.values();
+    let mut all = providers.flat_map(|provider| models_of(provider, live));
+    let found = all
+        .find(|model| model.id == name || (family == Some(model.owned_by) && model.name == name));
+    match found {
+        Some(model) => json(serde_json::to_vec(&model).expect("it holds only strings and numbers")),
+        None => {
+            let shown: String = name.chars().take(200).collect();
+            let message = format!(
+                "no key lists {shown}: GET {} names all that are listed",
+                paths::MODELS
+            );
+            let mut refusal = ApiError::caller(StatusCode::NOT_FOUND, message);
+            refusal.error.code = Some("model_not_found".to_owned());
+            refusal.into_response_in(routes::dialect(path))
+        }
+    }
+}
+
 fn json(body: Vec<u8>) -> Response<Body> {
     let mut response = Response::new(Body::from(body));
     let json = HeaderValue::from_static("application/json");
@@ -71,11 +136,7 @@ fn json(body: Vec<u8>) -> Response<Body> {
     response
 }
 
-/// Whether Google's SDKs look for models here: for all, or for the one behind the slash.
-pub(super) fn is_googles(path: &str) -> bool {
-    of_googles(path).is_some()
-}
-
+/// What Google's SDKs look for: nothing for all models, or one behind a slash.
 fn of_googles(path: &str) -> Option<&str> {
     let behind = routes::google_models(path.strip_prefix(paths::GENAI)?)?;
     (behind.is_empty() || behind.starts_with('/')).then_some(behind)
@@ -96,7 +157,7 @@ struct GoogleModel {
 
 /// Answers Google's list of all models, or one of them. Gemini's own have bare names, others their
 /// provider before them: so they are asked for on this route.
-pub(super) fn googles(live: &Live, path: &str) -> Response<Body> {
+fn googles(live: &Live, path: &str) -> Response<Body> {
     let providers = live.catalog.providers.values();
     let all = providers
         .flat_map(|provider| models_of(provider, live))

@@ -4,6 +4,8 @@
 pub const CHAT_COMPLETIONS: &str = "/v1/chat/completions";
 /// Models that keys can serve.
 pub const MODELS: &str = "/v1/models";
+/// One of them, by its id.
+pub const MODEL: &str = "/v1/models/{model}";
 /// The same, where OpenAI's clients look for it behind their prefix.
 pub const OPENAI_MODELS: &str = "/openai/v1/models";
 /// The same for Anthropic's.

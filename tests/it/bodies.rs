@@ -175,6 +175,36 @@ async fn direct_keys_are_used_but_never_held() {
 }
 
 #[tokio::test]
+async fn one_model_is_looked_up_by_its_id() {
+    let mock = Mock::start(|_| Play::silence()).await;
+    let mut one = provider(&mock.url(), &["k-a"], &json!({}));
+    one["keys"][0]["models"] = json!(["a/m"]);
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
+    for path in ["/v1/models/one/a/m", "/openai/v1/models/one%2Fa%2Fm"] {
+        let answer = node.client.call("GET", path).await;
+        assert_eq!(
+            (answer.status, &answer.json()["id"]),
+            (200, &json!("one/a/m"))
+        );
+    }
+    let none = node.client.call("GET", "/v1/models/one/other").await;
+    assert_eq!(
+        (none.status, &none.json()["error"]["code"]),
+        (404, &json!("model_not_found"))
+    );
+    let none = node.client.call("GET", "/anthropic/v1/models/x").await;
+    assert_eq!(none.json()["error"]["type"], "not_found_error");
+    assert_eq!(
+        node.client
+            .call("DELETE", "/v1/models/one/a/m")
+            .await
+            .status,
+        405
+    );
+    assert!(mock.calls().is_empty());
+}
+
+#[tokio::test]
 async fn models_are_listed_without_asking_providers() {
     let mock = Mock::start(|_| Play::silence()).await;
     let mut one = provider(&mock.url(), &["k-a"], &json!({}));

@@ -15,6 +15,8 @@ pub(super) struct Reader {
     started: bool,
     stopped: bool,
     calls: usize,
+    /// The answer's text is under way.
+    in_text: bool,
 }
 
 impl ReadStream for Reader {
@@ -27,10 +29,28 @@ impl ReadStream for Reader {
                 model: piece.model,
             });
         }
+        // A seal beside a later piece of text comes behind it: before it, it would cut the text in two.
+        let mut late = None;
         for part in piece.parts {
+            let is_seal = match &part {
+                Part::Thought(thought) => thought.text.is_empty() && thought.signature.is_some(),
+                Part::Text(_) | Part::Media(_) | Part::ToolCall(_) | Part::ToolResult(_) => false,
+            };
+            if is_seal && self.in_text && late.is_none() {
+                late = Some(part);
+                continue;
+            }
+            if !matches!(part, Part::Text(_))
+                && let Some(seal) = late.take()
+            {
+                self.part(seal, out)?;
+            }
             self.part(part, out)?;
         }
         out.extend(piece.unplaced.into_iter().map(Delta::Unplaced));
+        if let Some(seal) = late {
+            self.part(seal, out)?;
+        }
         let stop = match piece.reason {
             Some(reason) => Some(stop(&reason, self.calls > 0)),
             None => piece.blocked.then_some(Stop::Filtered),
@@ -46,6 +66,7 @@ impl ReadStream for Reader {
 
 impl Reader {
     fn part(&mut self, part: Part, out: &mut Vec<Delta>) -> Result<(), Malformed> {
+        self.in_text = matches!(part, Part::Text(_));
         match part {
             Part::Text(text) => out.push(Delta::Text(text)),
             Part::Thought(thought) => {

@@ -442,6 +442,25 @@ fn calls_are_written_when_they_are_whole() {
 }
 
 /// As Gemini streams: thoughts, text, a seal with an empty text at the end, usage in every event.
+/// Google puts the seal where it happens to be: beside the last piece, or beside the first.
+#[test]
+fn a_seal_does_not_cut_a_text_in_two() {
+    let event = |part: Value| {
+        let body = json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]});
+        format!("data: {body}\n\n")
+    };
+    let thought = || event(json!({"text": "hm", "thought": true}));
+    let sealed = |text: &str| event(json!({"text": text, "thoughtSignature": "seal"}));
+    let text = |text: &str| event(json!({"text": text}));
+    let (seal, said) = (Delta::Signature("seal".to_owned()), |text: &str| {
+        Delta::Text(text.to_owned())
+    });
+    let late = read_stream(&[thought(), text("a"), sealed("b")].concat());
+    assert_eq!(late[2..], [said("a"), said("b"), seal.clone()]);
+    let early = read_stream(&[thought(), sealed("a"), text("b")].concat());
+    assert_eq!(early[2..], [seal, said("a"), said("b")]);
+}
+
 #[test]
 fn a_recorded_stream_is_read() {
     let wire = r#"data: {"candidates":[{"content":{"parts":[{"text":"**Plan**","thought":true}],"role":"model"},"index":0}],"usageMetadata":{"promptTokenCount":5,"totalTokenCount":9,"thoughtsTokenCount":4},"modelVersion":"gemini-2.5-flash","responseId":"r1"}
