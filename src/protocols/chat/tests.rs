@@ -158,6 +158,16 @@ fn an_answer_as_clients_read_it() {
     insta::assert_snapshot!(pretty(&Chat.write_answer(&answer, &samples::shown())));
 }
 
+/// Found by fuzzing: an empty id reached clients, and no result could refer to it.
+#[test]
+fn calls_without_an_id_get_one() {
+    let nameless = RECORDED.replace("\"id\":\"call_1\",", "");
+    let answer = Chat.read_answer(nameless.as_bytes()).unwrap();
+    assert!(
+        matches!(&answer.parts[..], [crate::protocols::talk::Part::ToolCall(call)] if call.id == "call_0")
+    );
+}
+
 const RECORDED: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-4o-2024-08-06","choices":[{"index":0,"message":
     {"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather",
     "arguments":"{\"city\":\"Köln\",\"n\":1.10}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":82,

@@ -3,6 +3,7 @@
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use super::order::name_call;
 use super::request::Part;
 use crate::protocols::json::{Malformed, Object, read_answer};
 
@@ -34,6 +35,13 @@ impl Answer {
     ) -> Result<Self, Malformed> {
         let (mut answer, unplaced) = read_answer(body, read)?;
         answer.unplaced.extend(unplaced);
+        let calls = answer.parts.iter_mut().filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            Part::Text(_) | Part::Media(_) | Part::Thought(_) | Part::ToolResult(_) => None,
+        });
+        for (n, call) in calls.enumerate() {
+            name_call(&mut call.id, n);
+        }
         Ok(answer)
     }
 }

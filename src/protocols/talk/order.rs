@@ -14,8 +14,9 @@ pub struct Order {
 
 impl Order {
     /// Passes a step on where it may stand: the start once and before all else, made up where the
-    /// provider left it out; calls in the order of their numbers; arguments only of calls that began.
-    pub fn admit(&mut self, delta: Delta, mut pass: impl FnMut(Delta)) {
+    /// provider left it out; calls in the order of their numbers, with an id to refer to; arguments only
+    /// of calls that began.
+    pub fn admit(&mut self, mut delta: Delta, mut pass: impl FnMut(Delta)) {
         let is_start = matches!(delta, Delta::Start { .. });
         if is_start && self.started {
             return;
@@ -29,9 +30,12 @@ impl Order {
                 });
             }
         }
-        match &delta {
+        match &mut delta {
             Delta::ToolCall { call, .. } if *call != self.calls => return,
-            Delta::ToolCall { .. } => self.calls += 1,
+            Delta::ToolCall { id, call, .. } => {
+                self.calls += 1;
+                name_call(id, *call);
+            }
             Delta::Arguments { call, .. } if *call >= self.calls => return,
             Delta::Arguments { .. }
             | Delta::Start { .. }
@@ -44,6 +48,13 @@ impl Order {
             | Delta::Usage(_) => {}
         }
         pass(delta);
+    }
+}
+
+/// Gives a call an id whose provider gave none: results refer to it.
+pub(super) fn name_call(id: &mut String, call: usize) {
+    if id.is_empty() {
+        *id = format!("call_{call}");
     }
 }
 
@@ -64,7 +75,12 @@ mod tests {
         };
         let call = |call| Delta::ToolCall {
             call,
-            id: "a".to_owned(),
+            id: if call == 0 { "a" } else { "" }.to_owned(),
+            name: "f".to_owned(),
+        };
+        let named = Delta::ToolCall {
+            call: 1,
+            id: "call_1".to_owned(),
             name: "f".to_owned(),
         };
         let mut order = Order::default();
@@ -76,9 +92,10 @@ mod tests {
             call(1),
             call(0),
             arguments(0),
+            call(1),
         ] {
             order.admit(delta, |delta| passed.push(delta));
         }
-        assert_eq!(passed, [start(""), text, call(0), arguments(0)]);
+        assert_eq!(passed, [start(""), text, call(0), arguments(0), named]);
     }
 }
