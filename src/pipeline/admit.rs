@@ -339,7 +339,7 @@ pub(super) fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
 }
 
 /// The key that the caller brings, where it asks for that and may.
-fn direct_key(
+pub(super) fn direct_key(
     headers: &HeaderMap,
     catalog: &Catalog,
     target: &Target,

@@ -275,6 +275,31 @@ async fn held_keys_come_last_and_keys_for_batches_first() {
     let node = start(providers).await;
     node.client.call("GET", "/v1/files").await;
     assert_eq!(mock.keys().last().unwrap(), "sk-k-b");
+    // Whoever made a response, it was none of these by this.
+    node.client.call("GET", "/v1/responses/r").await;
+    assert_eq!(mock.keys().last().unwrap(), "sk-k-a");
+}
+
+#[tokio::test]
+async fn a_callers_own_key_is_the_account() {
+    let mock = Mock::start(|call| {
+        if call.key == "sk-own" {
+            file("f")
+        } else {
+            unknown()
+        }
+    })
+    .await;
+    let client = json!({"allow_direct_keys": true});
+    let config = json!({"client": client, "providers": openai(&mock, &["k-a", "k-b"])});
+    let node = TestNode::start(&config).await;
+    let own = [
+        ("x-bf-direct-key", "true"),
+        ("authorization", "Bearer sk-own"),
+    ];
+    let answer = node.client.send("GET", "/v1/files/f", &own, "").await;
+    assert_eq!(answer.status(), 200);
+    assert_eq!(mock.keys(), ["sk-own"]);
 }
 
 #[tokio::test]

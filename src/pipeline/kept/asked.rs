@@ -9,7 +9,7 @@ use hyper::body::{Body as _, Incoming};
 
 use holdline_core::failure::FailureClass;
 use holdline_core::ids::ProviderId;
-use holdline_core::routing::Pin;
+use holdline_core::routing::{Pin, Target};
 
 use super::super::failed::Failed;
 use super::super::upstream::sent::Broken;
@@ -17,7 +17,7 @@ use super::super::{Pipeline, admit, allowed};
 use crate::api::error::ApiError;
 use crate::api::kept::Kept;
 use crate::config::governance::VirtualKey;
-use crate::config::{Catalog, Key, Provider};
+use crate::config::{Catalog, Key, Provider, Secret};
 use crate::node::Live;
 use crate::protocols::Protocol;
 use crate::protocols::kept::{Collection, Verb};
@@ -42,6 +42,8 @@ pub(super) struct Asked {
     pub(super) provider: Arc<Provider>,
     /// In the order in which they are asked; one without a key where the provider wants none.
     pub(super) keys: Vec<Option<Arc<Key>>>,
+    /// The caller's own key: then no other is asked.
+    pub(super) own_key: Option<Secret>,
     pub(super) caller: Option<Arc<VirtualKey>>,
     pub(super) deadline: Option<Instant>,
     pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
@@ -82,7 +84,18 @@ impl Asked {
             let told = allowed::told_of(provider.id.as_str(), verb.kind);
             return Err(allowed::refusal(told));
         }
-        let keys = keys(&live, &provider, admit::pin(headers)?.as_ref())?;
+        let target = Target {
+            // Where own keys are for providers that are named, the route's usual one is not.
+            provider: named.as_ref().map(|_| provider.id.clone()),
+            model: "".into(),
+        };
+        let own_key = admit::direct_key(headers, catalog, &target)?;
+        let keys = if own_key.is_some() {
+            vec![None]
+        } else {
+            let pin = admit::pin(headers)?;
+            keys(&live, &provider, kept.collection, pin.as_ref())?
+        };
         let max_body_bytes = catalog.client.max_body_bytes;
         let deadline = admit::deadline(headers, arrived)?;
         let extra_headers = admit::extra_headers(headers);
@@ -97,6 +110,7 @@ impl Asked {
             query,
             provider,
             keys,
+            own_key,
             caller,
             deadline,
             extra_headers,
@@ -222,11 +236,12 @@ fn keeps(provider: &Provider, collection: Collection) -> bool {
     }
 }
 
-/// The keys that may be asked: the pinned one, else those for batches where some are, those that are held
-/// behind the others.
+/// The keys that may be asked: the pinned one, else of files and batches those for batches where some are,
+/// those that are held behind the others.
 fn keys(
     live: &Live,
     provider: &Provider,
+    collection: Collection,
     pin: Option<&Pin>,
 ) -> Result<Vec<Option<Arc<Key>>>, ApiError> {
     if provider.keyless {
@@ -244,7 +259,8 @@ fn keys(
         })?;
         return Ok(vec![Some(Arc::clone(found))]);
     }
-    let some_for_batches = enabled.clone().any(|key| key.for_batches);
+    let some_for_batches =
+        collection != Collection::Responses && enabled.clone().any(|key| key.for_batches);
     let fit = enabled.filter(|key| key.for_batches || !some_for_batches);
     let is_held = |key: &Arc<Key>| {
         let seen = live.view.provider(&provider.id);

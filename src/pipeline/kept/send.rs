@@ -91,6 +91,9 @@ impl<'a> Sending<'a> {
         let network = &self.asked.provider.network;
         let node = &self.pipeline.node;
         let mut judge = Judge::of_key(node, self.call.provider, self.call.key);
+        if let Some(own) = &self.asked.own_key {
+            judge.secret = Some(own.clone());
+        }
         let patience = network.request_timeout;
         let callers = self.asked.deadline.map(Instant::from_std);
         let limit = Limit {
@@ -146,7 +149,12 @@ impl<'a> Sending<'a> {
         let (tokens, upstream) = (&self.pipeline.tokens, &self.pipeline.upstream);
         let clock = self.pipeline.node.clock;
         let now = clock.wall();
-        let proof = match adapter.grant(&self.call, now).map_err(misconfigured)? {
+        let own = self.asked.own_key.as_ref();
+        let grant = match own {
+            Some(_) => None,
+            None => adapter.grant(&self.call, now).map_err(misconfigured)?,
+        };
+        let proof = match grant {
             Some(grant) => {
                 let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
                 judge.also_sent(&proof);
@@ -154,9 +162,10 @@ impl<'a> Sending<'a> {
             }
             None => None,
         };
-        let credential = match (&proof, self.call.key) {
+        let secret = own.or(self.call.key.map(|key| &key.value));
+        let credential = match (&proof, secret) {
             (Some(proof), _) => proof.credential(),
-            (None, Some(key)) => Credential::Secret(&key.value),
+            (None, Some(secret)) => Credential::Secret(secret),
             (None, None) => Credential::None,
         };
         let signed = adapter.sign(&self.call, credential, now, &mut request);
