@@ -181,12 +181,8 @@ mod tests {
     fn mistakes_are_told_without_secrets() {
         assert!(asked(" ", "alpha").unwrap_err().contains("model"));
         assert!(asked(&"x".repeat(513), "").is_err());
-        let vk = Asked {
-            model: "m".to_owned(),
-            vk: Some("sk-bf-secret".to_owned()),
-            ..Asked::default()
-        };
-        let told = facts(&vk, &Catalog::default()).unwrap_err().message;
+        let nobody = check_caller("sk-bf-secret", &VirtualKeys::default(), WallMs(0));
+        let told = nobody.unwrap_err().message;
         assert!(told.contains("vk") && !told.contains("sk-bf-secret"));
     }
 }
