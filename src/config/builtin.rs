@@ -2,7 +2,7 @@
 
 use crate::protocols::Protocol;
 use crate::protocols::passing::Passing;
-use crate::providers::{Kind, bedrock};
+use crate::providers::{Kind, bedrock, vertex};
 
 /// One provider that needs no `custom_provider_config`.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +132,12 @@ pub const ALL: &[Builtin] = &[
         speaks: &[Protocol::Converse],
         ..self_hosted("bedrock", Some(bedrock::ADDRESS))
     },
+    // What is spoken depends on whose model it is: see `Kind::speaks`.
+    Builtin {
+        kind: Kind::Vertex,
+        speaks: vertex::OF_GOOGLE,
+        ..self_hosted("vertex", Some(vertex::ADDRESS))
+    },
     other("bedrock_mantle", "https://bedrock-mantle.us-east-1.api.aws"),
     Builtin {
         kind: Kind::Cohere,
@@ -148,5 +154,4 @@ pub const ALL: &[Builtin] = &[
     other("runway", "https://api.dev.runwayml.com"),
     other("runware", "https://api.runware.ai"),
     other("sarvam", "https://api.sarvam.ai"),
-    other("vertex", "https://aiplatform.googleapis.com"),
 ];

@@ -97,15 +97,22 @@ pub struct Key {
 }
 
 impl Provider {
-    /// What this provider is spoken to in when a client asks in `protocol`; none where that cannot be
-    /// converted to anything it speaks.
+    /// What this provider is spoken to in when a client asks a model in `protocol`; none where that cannot
+    /// be converted to anything it speaks.
     #[must_use]
-    pub fn protocol_for(&self, protocol: Protocol, operation: Operation) -> Option<Protocol> {
+    pub fn protocol_for(
+        &self,
+        protocol: Protocol,
+        operation: Operation,
+        model: &str,
+        alias: Option<&Alias>,
+    ) -> Option<Protocol> {
+        let speaks = self.kind.speaks(self.speaks, model, alias);
         let passes = matches!(protocol, Protocol::Passing(_)) && self.kind.passes();
-        if passes || self.speaks.contains(&protocol) {
+        if passes || speaks.contains(&protocol) {
             return Some(protocol);
         }
-        let first = self.speaks.first().copied();
+        let first = speaks.first().copied();
         first.filter(|first| operation == Operation::Answer && protocol.talks() && first.talks())
     }
 

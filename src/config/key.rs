@@ -255,7 +255,9 @@ fn vendor_blocks(key: &Object<'_, '_>) -> Map<String, Value> {
         };
         let mut resolved = Map::new();
         for (field, path, value) in block.entries() {
-            let secret = VENDOR_SECRETS.contains(&field)
+            // An empty one is as good as none: each of these can be left out.
+            let secret = (VENDOR_SECRETS.contains(&field) && value != "" && !value.is_null())
+                || (field != "deployments" && value.get("value").is_some())
                 || value.as_str().is_some_and(|text| text.starts_with("env."));
             let resolved_secret = if secret {
                 key.reader.secret(&path, value)

@@ -1,5 +1,9 @@
 //! What only some providers' keys have: the `*_key_config` blocks, and what an alias says besides a name.
 
+mod vertex;
+
+use std::sync::Arc;
+
 use http::Uri;
 use serde_json::{Map, Value};
 
@@ -8,6 +12,7 @@ use super::reader::Object;
 use super::secret::Secret;
 use crate::providers::Kind;
 use crate::providers::aws::{self, AwsKeys, Role};
+use crate::providers::google::Identity;
 
 /// Used where `bedrock_key_config` names no region.
 const AWS_REGION: &str = "us-east-1";
@@ -22,6 +27,8 @@ pub enum Vendor {
     Azure(AzureKey),
     /// `bedrock_key_config`.
     Bedrock(BedrockKey),
+    /// `vertex_key_config`.
+    Vertex(VertexKey),
 }
 
 /// `azure_key_config`, without its endpoint: that is the key's base URL.
@@ -62,6 +69,22 @@ pub struct BedrockKey {
     pub arn: Option<String>,
 }
 
+/// `vertex_key_config`. Without credentials a key's value is an API key of Google Cloud; without a value,
+/// calls are made as whom the gateway runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VertexKey {
+    /// `project_id`.
+    pub project_id: String,
+    /// `project_number`, by which tuned models are found.
+    pub project_number: Option<String>,
+    /// `region`: one, `global`, or one of the large ones `us` and `eu`.
+    pub region: String,
+    /// `force_single_region`: the region is used as it is, also for models that are only in the large ones.
+    pub single_region: bool,
+    /// `auth_credentials`.
+    pub credentials: Option<Arc<Identity>>,
+}
+
 /// What an alias says besides the provider's name for the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Alias {
@@ -73,24 +96,38 @@ pub struct Alias {
     pub region: Option<String>,
     /// `project_id`.
     pub project_id: Option<String>,
+    /// `project_number`.
+    pub project_number: Option<String>,
+    /// `force_single_region`.
+    pub single_region: Option<bool>,
     /// `inference_profile_arn`.
     pub profile_arn: Option<String>,
+    /// `model_family`: whose model it is, where its name does not tell.
+    pub family: Option<String>,
+    /// `anthropic_version`, where the body tells it.
+    pub anthropic_version: Option<String>,
 }
 
 impl Vendor {
     /// Every secret that a provider could repeat in its words.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
-        let (secret, aws) = match self {
-            Self::None => (None, None),
-            Self::Azure(azure) => (azure.entra.as_ref().map(|entra| &entra.client_secret), None),
+        let (secret, aws, google) = match self {
+            Self::None => (None, None, None),
+            Self::Azure(azure) => {
+                let entra = azure.entra.as_ref();
+                (entra.map(|entra| &entra.client_secret), None, None)
+            }
             Self::Bedrock(bedrock) => (
                 bedrock.role.as_ref().and_then(|r| r.external_id.as_ref()),
                 bedrock.keys.as_ref(),
+                None,
             ),
+            Self::Vertex(vertex) => (None, None, vertex.credentials.as_deref()),
         };
         secret
             .into_iter()
             .chain(aws.into_iter().flat_map(AwsKeys::secrets))
+            .chain(google.into_iter().flat_map(Identity::secrets))
     }
 }
 
@@ -104,6 +141,7 @@ pub(super) fn read(key: &Object<'_, '_>, kind: Kind, resolved: &Map<String, Valu
             let read = |block| bedrock(&block, &resolved["bedrock_key_config"]);
             block.map(read).map_or(Vendor::None, Vendor::Bedrock)
         }
+        Kind::Vertex => vertex::read(key, resolved),
         Kind::OpenAi | Kind::Anthropic | Kind::Cohere | Kind::Gemini | Kind::Unspoken => {
             Vendor::None
         }
@@ -221,11 +259,22 @@ pub(super) fn alias(aliases: &Object<'_, '_>, name: &str, target: &Value) -> Ali
     {
         aliases.error(name, "has a `region` that is no name of one");
     }
+    let project_id = text("project_id");
+    if project_id
+        .as_deref()
+        .is_some_and(|id| !vertex::is_project(id))
+    {
+        aliases.error(name, "has a `project_id` that is no id of a project");
+    }
     Alias {
         endpoint: text("endpoint").and_then(|url| base_url(aliases, name, &url, true)),
         api_version: text("api_version"),
         region,
-        project_id: text("project_id"),
+        project_id,
+        project_number: target.get("project_number").and_then(vertex::number),
+        single_region: target.get("force_single_region").and_then(Value::as_bool),
         profile_arn: text("inference_profile_arn"),
+        family: text("model_family"),
+        anthropic_version: text("anthropic_version"),
     }
 }

@@ -81,7 +81,7 @@ pub(super) async fn call(
         callers: course.inbound.deadline.map(Instant::from_std),
     };
     let late = |late| Failed::late(late, network.request_timeout);
-    let request = outgoing.finish(course, &mut judge, tokens, upstream);
+    let request = outgoing.finish(course, &mut judge, tokens);
     let request = limit.race(request).await.map_err(late)??;
     let response = limit
         .race(upstream.send(network, request))

@@ -7,6 +7,7 @@
 
 mod form;
 mod members;
+mod reshape;
 
 use std::ops::Range;
 
@@ -14,6 +15,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::value::RawValue;
 
 use members::{Field, Members};
+
+pub(super) use reshape::reshaped;
 
 use crate::protocols::Edits;
 use crate::protocols::json::{MAX_DEPTH, is_too_deep};
@@ -224,6 +227,7 @@ impl JsonBody {
             | Field::Stream
             | Field::Fallbacks
             | Field::IncludeUsage
+            | Field::AnthropicVersion
             | Field::Other => Ok(()),
         }
     }

@@ -65,7 +65,7 @@ use crate::server::Body;
 #[derive(Debug)]
 pub struct Pipeline {
     node: Arc<Node>,
-    upstream: Upstream,
+    upstream: Arc<Upstream>,
     tokens: Tokens,
     sessions: Arc<session::Store>,
 }
@@ -74,10 +74,11 @@ impl Pipeline {
     /// For one node.
     #[must_use]
     pub fn new(node: Arc<Node>) -> Self {
+        let upstream = Arc::new(Upstream::new());
         Self {
             node,
-            upstream: Upstream::new(),
-            tokens: Tokens::default(),
+            tokens: Tokens::new(Arc::clone(&upstream)),
+            upstream,
             sessions: Arc::default(),
         }
     }

@@ -7,9 +7,9 @@ use http::{HeaderValue, Method, Request, Version};
 use tracing::info;
 
 use super::course::{Course, Flight};
+use super::edit::reshaped;
 use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
-use super::upstream::Upstream;
 use crate::protocols::{Protocol, To, dropped};
 use crate::providers::{Adapter, Call, Credential, NotCallable, address};
 
@@ -37,12 +37,14 @@ impl<'a> Outgoing<'a> {
         if !provider.custom.takes(kind) {
             return Err(Failed::not_taken(provider.id.as_str(), kind));
         }
-        let spoken = provider.protocol_for(route.protocol, route.operation);
+        let model = flight.upstream_model();
+        let key = flight.key.as_deref();
+        let asked = flight.attempt.model.as_str();
+        let alias = key.and_then(|key| key.alias_details.get(asked));
+        let spoken = provider.protocol_for(route.protocol, route.operation, model, alias);
         let (Some(adapter), Some(protocol)) = (provider.kind.adapter(), spoken) else {
             return Err(Failed::not_spoken(provider.id.as_str(), route.protocol));
         };
-        let model = flight.upstream_model();
-        let key = flight.key.as_deref();
         let call = Call {
             provider,
             key,
@@ -50,14 +52,18 @@ impl<'a> Outgoing<'a> {
             operation: route.operation,
             stream: inbound.body.stream,
             model,
-            alias: key.and_then(|key| key.alias_details.get(flight.attempt.model.as_str())),
+            alias,
             client: &inbound.client_headers,
         };
+        let name = adapter.body_model(&call);
         let (body, dropped) = if protocol == route.protocol {
-            (inbound.body.for_upstream(model), Vec::new())
+            (inbound.body.for_upstream(&name), Vec::new())
         } else {
-            converted(course, protocol, &call)?
+            converted(course, protocol, &call, &name)?
         };
+        let reshape = adapter.reshape(&call);
+        let body = reshaped(body, &reshape)
+            .map_err(|error| Failed::unconvertible("body", &error.to_string()))?;
         Ok(Self {
             adapter,
             call,
@@ -72,7 +78,6 @@ impl<'a> Outgoing<'a> {
         course: &Course,
         judge: &mut Judge,
         tokens: &Tokens,
-        upstream: &Upstream,
     ) -> Result<Request<Bytes>, Failed> {
         let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
         let uri = address(self.adapter, &self.call).map_err(misconfigured)?;
@@ -109,7 +114,7 @@ impl<'a> Outgoing<'a> {
         let proof = match grant {
             Some(grant) => {
                 let clock = course.node.clock;
-                let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
+                let proof = tokens.of(&self.call, grant, judge, clock).await?;
                 judge.also_sent(&proof);
                 Some(proof)
             }
@@ -131,6 +136,7 @@ fn converted(
     course: &Course,
     protocol: Protocol,
     call: &Call<'_>,
+    model: &str,
 ) -> Result<(Bytes, Vec<String>), Failed> {
     let inbound = &course.inbound;
     let client = inbound.route.protocol.spoken();
@@ -141,7 +147,7 @@ fn converted(
         )
     })?;
     let to = To {
-        model: call.model,
+        model,
         stream: call.stream,
         provider: call.provider.like(),
     };

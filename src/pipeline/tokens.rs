@@ -1,35 +1,37 @@
-//! Tokens and keys of AWS that stand for keys: granted once, kept until shortly before they expire, asked
-//! for by one request at a time.
+//! Tokens and keys of AWS that stand for keys: granted once, kept until shortly before they expire,
+//! renewed ahead of time beside the requests that use them. One grant of a key is under way at a time.
 
 mod aws;
+mod cache;
+mod google;
+#[cfg(test)]
+mod stand;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, Version};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, Version};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use serde::Deserialize;
-use tokio::sync::OnceCell;
 
-use holdline_core::ids::Fingerprint;
+use holdline_core::time::WallMs;
 
 use super::failed::{Failed, Judge};
 use super::upstream::Upstream;
 use crate::config::{Network, Secret};
 use crate::node::Clock;
 use crate::providers::aws::AwsKeys;
-use crate::providers::{Call, Credential, Form, Grant};
+use crate::providers::{Call, Credential, Form, Grant, NotCallable};
+
+use cache::{Answered, Cache};
 
 /// The largest answer to a grant.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-
-/// A token is not used when it expires within this time.
-const MARGIN: Duration = Duration::from_secs(60);
 
 /// Used where the answer states none.
 const USUAL_LIFE: Duration = Duration::from_secs(30 * 60);
@@ -40,13 +42,11 @@ const LONGEST_LIFE: Duration = Duration::from_secs(24 * 3_600);
 /// Metadata are at hand or nowhere.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Keys whose tokens are kept: beyond them those that expired are thrown out, then all.
-const MAX_TOKENS: usize = 10_000;
-
 /// All tokens of a node.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Tokens {
-    by_key: Mutex<HashMap<Fingerprint, Arc<OnceCell<Token>>>>,
+    cache: Cache,
+    upstream: Arc<Upstream>,
 }
 
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Proof {
 }
 
 /// Why nothing was granted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Trouble {
     /// Who grants refused.
     Refused {
@@ -112,12 +112,6 @@ impl Trouble {
     }
 }
 
-impl Token {
-    fn is_fresh(&self) -> bool {
-        self.expires > Instant::now() + MARGIN
-    }
-}
-
 #[derive(Deserialize)]
 struct Answer {
     access_token: String,
@@ -132,70 +126,83 @@ enum Seconds {
     Text(String),
 }
 
+/// What the search for a token works with.
+#[derive(Clone, Copy)]
+struct World<'a> {
+    upstream: &'a Upstream,
+    network: &'a Network,
+    env: Env<'a>,
+    now: WallMs,
+}
+
+/// Reads variables of the environment.
+type Env<'a> = &'a (dyn Fn(&str) -> Option<String> + Sync);
+
+impl World<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.env)(name).filter(|text| !text.is_empty())
+    }
+}
+
 impl Tokens {
+    /// None yet; they are asked for with these connections.
+    pub(super) fn new(upstream: Arc<Upstream>) -> Self {
+        Self {
+            cache: Cache::default(),
+            upstream,
+        }
+    }
+
     /// What proves a call with the call's key. Requests that need the same wait for the first.
     pub(super) async fn of(
         &self,
         call: &Call<'_>,
         grant: Grant,
         judge: &Judge,
-        upstream: &Upstream,
         clock: Clock,
     ) -> Result<Proof, Failed> {
         let Some(key) = call.key else {
             return Err(Failed::misconfigured("a token needs a key"));
         };
-        let cell = self.cell(key.spec.fingerprint);
-        let network = &call.provider.network;
-        let token = cell
-            .get_or_try_init(|| ask(grant, network, upstream, clock))
-            .await
-            .map_err(|trouble| trouble.judged(judge))?;
-        Ok(token.proof.clone())
-    }
-
-    /// The cell in which the key's token is, or will be.
-    fn cell(&self, key: Fingerprint) -> Arc<OnceCell<Token>> {
-        let mut all = self.by_key.lock().unwrap_or_else(PoisonError::into_inner);
-        let usable = |cell: &OnceCell<Token>| cell.get().is_none_or(Token::is_fresh);
-        if all.len() >= MAX_TOKENS {
-            all.retain(|_, cell| usable(cell));
-        }
-        if all.len() >= MAX_TOKENS {
-            all.clear();
-        }
-        let cell = all.entry(key).or_default();
-        if !usable(cell) {
-            *cell = Arc::default();
-        }
-        Arc::clone(cell)
+        let ask = || {
+            let network = call.provider.network.clone();
+            ask(grant, network, Arc::clone(&self.upstream), clock)
+        };
+        let granted = self.cache.of(key.spec.fingerprint, Instant::now(), ask);
+        let token = granted.await.map_err(|trouble| trouble.judged(judge))?;
+        Ok(token.proof)
     }
 }
 
-async fn ask(
-    grant: Grant,
-    network: &Network,
-    upstream: &Upstream,
-    clock: Clock,
-) -> Result<Token, Trouble> {
-    match grant {
-        Grant::Token(form) => token(form, network, upstream).await,
-        Grant::Aws(source) => {
-            let now = clock.wall();
-            let world = aws::World {
-                upstream,
-                network,
-                env: &|name| std::env::var(name).ok(),
-                now,
-            };
-            let granted = aws::keys(source, world).await?;
-            let life = granted.expires.map(|at| at.0.saturating_sub(now.0));
-            Ok(Token::living(
-                Proof::Aws(granted.keys),
-                life.map(Duration::from_millis),
-            ))
+/// Asks who grants. It may take as long as a request of the provider may.
+async fn ask(grant: Grant, network: Network, upstream: Arc<Upstream>, clock: Clock) -> Answered {
+    let world = World {
+        upstream: &upstream,
+        network: &network,
+        env: &|name| std::env::var(name).ok(),
+        now: clock.wall(),
+    };
+    let granted = async {
+        match grant {
+            Grant::Token(form) => token(form, world).await,
+            Grant::Google(source) => google::token_of(source, world).await,
+            Grant::Aws(source) => {
+                let granted = aws::keys(source, world).await?;
+                let life = granted.expires.map(|at| at.0.saturating_sub(world.now.0));
+                let life = life.map(Duration::from_millis);
+                Ok(Token::living(Proof::Aws(granted.keys), life))
+            }
         }
-    }
+    };
+    let limit = network.request_timeout;
+    let late = |_| {
+        let message = format!(
+            "who grants the key's token did not answer within {} s (`default_request_timeout_in_seconds`)",
+            limit.as_secs()
+        );
+        Trouble::Failed(Box::new(Failed::broken(message)))
+    };
+    tokio::time::timeout(limit, granted).await.map_err(late)?
 }
 
 impl Token {
@@ -208,7 +215,8 @@ impl Token {
     }
 }
 
-async fn token(form: Form, network: &Network, upstream: &Upstream) -> Result<Token, Trouble> {
+/// Posts a form, and reads the token that is granted.
+async fn token(form: Form, world: World<'_>) -> Result<Token, Trouble> {
     let mut request = Request::new(Bytes::from(form.form));
     *request.method_mut() = Method::POST;
     *request.uri_mut() = form.uri;
@@ -216,7 +224,11 @@ async fn token(form: Form, network: &Network, upstream: &Upstream) -> Result<Tok
     let form = HeaderValue::from_static("application/x-www-form-urlencoded");
     headers.insert(CONTENT_TYPE, form);
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let (status, headers, body) = send(upstream, network, request).await?;
+    granted(send(world.upstream, world.network, request).await?)
+}
+
+/// The token in an answer.
+fn granted((status, headers, body): Told) -> Result<Token, Trouble> {
     if !(200..300).contains(&status) {
         return Err(Trouble::Refused {
             status,
@@ -224,9 +236,8 @@ async fn token(form: Form, network: &Network, upstream: &Upstream) -> Result<Tok
             body,
         });
     }
-    let whose = "who grants the token";
     let answer = serde_json::from_slice(&body);
-    let answer: Answer = answer.map_err(|_| Trouble::unreadable(whose))?;
+    let answer: Answer = answer.map_err(|_| Trouble::unreadable("who grants the token"))?;
     let life = match answer.expires_in {
         Some(Seconds::Number(seconds)) => Some(seconds),
         Some(Seconds::Text(text)) => text.parse().ok(),
@@ -237,20 +248,20 @@ async fn token(form: Form, network: &Network, upstream: &Upstream) -> Result<Tok
 }
 
 /// Status, headers and body of an answer.
-type Answered = (u16, HeaderMap, Bytes);
+type Told = (u16, HeaderMap, Bytes);
 
 async fn send(
     upstream: &Upstream,
     network: &Network,
     mut request: Request<Bytes>,
-) -> Result<Answered, Trouble> {
+) -> Result<Told, Trouble> {
     *request.version_mut() = Version::HTTP_11;
     let answer = upstream.send(network, request).await;
     read(answer).await
 }
 
 /// Asks the machine that the gateway runs on who it is. Where nobody answers, nobody will.
-async fn ask_metadata(upstream: &Upstream, request: Request<Bytes>) -> Result<Answered, Trouble> {
+async fn ask_metadata(upstream: &Upstream, request: Request<Bytes>) -> Result<Told, Trouble> {
     let asked = async { read(upstream.metadata(request.map(Full::new)).await).await };
     let late = |_| Trouble::misconfigured("the machine's metadata do not answer");
     tokio::time::timeout(METADATA_TIMEOUT, asked)
@@ -258,7 +269,39 @@ async fn ask_metadata(upstream: &Upstream, request: Request<Bytes>) -> Result<An
         .map_err(late)?
 }
 
-async fn read(answer: Result<Response<Incoming>, legacy::Error>) -> Result<Answered, Trouble> {
+/// Whether an address is one of this machine or one at which metadata are: only there may a request go
+/// that carries what proves who the machine is, or brings it back.
+fn is_metadata(uri: &Uri) -> bool {
+    const V4: [Ipv4Addr; 3] = [
+        Ipv4Addr::new(169, 254, 169, 254),
+        Ipv4Addr::new(169, 254, 170, 2),
+        Ipv4Addr::new(169, 254, 170, 23),
+    ];
+    const V6: [Ipv6Addr; 2] = [
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
+        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),
+    ];
+    let host = uri.host().unwrap_or_default();
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    let known = address.is_ok_and(|address| match address {
+        IpAddr::V4(v4) => v4.is_loopback() || V4.contains(&v4),
+        IpAddr::V6(v6) => v6.is_loopback() || V6.contains(&v6),
+    });
+    uri.scheme_str() == Some("http") && (known || host == "localhost")
+}
+
+async fn read_file(path: &str) -> Result<String, Trouble> {
+    let read = tokio::fs::read_to_string(path).await;
+    read.map_err(|error| Trouble::misconfigured(format!("{path:?} cannot be read: {error}")))
+}
+
+impl From<NotCallable> for Trouble {
+    fn from(error: NotCallable) -> Self {
+        Self::Failed(Box::new(Failed::misconfigured(&error.to_string())))
+    }
+}
+
+async fn read(answer: Result<Response<Incoming>, legacy::Error>) -> Result<Told, Trouble> {
     let answer = answer.map_err(|e| Trouble::Failed(Box::new(Failed::transport(&e))))?;
     let (head, body) = answer.into_parts();
     let read = Limited::new(body, MAX_ANSWER_BYTES).collect().await;

@@ -31,7 +31,7 @@ pub struct Azure;
 fn config<'a>(call: &Call<'a>) -> Option<&'a AzureKey> {
     match &call.key?.vendor {
         Vendor::Azure(azure) => Some(azure),
-        Vendor::None | Vendor::Bedrock(_) => None,
+        Vendor::None | Vendor::Bedrock(_) | Vendor::Vertex(_) => None,
     }
 }
 

@@ -25,7 +25,7 @@ pub struct Bedrock;
 fn config<'a>(call: &Call<'a>) -> Option<&'a BedrockKey> {
     match &call.key?.vendor {
         Vendor::Bedrock(bedrock) => Some(bedrock),
-        Vendor::None | Vendor::Azure(_) => None,
+        Vendor::None | Vendor::Azure(_) | Vendor::Vertex(_) => None,
     }
 }
 
@@ -225,7 +225,7 @@ mod tests {
             let grant = Bedrock.grant(call, WallMs(0)).unwrap();
             let source = grant.map(|grant| match grant {
                 Grant::Aws(source) => source,
-                Grant::Token(form) => panic!("{form:?}"),
+                other => panic!("{other:?}"),
             });
             let mut request = Request::new(Bytes::from_static(b"{}"));
             *request.uri_mut() = Bedrock.endpoint(call).unwrap();

@@ -15,7 +15,9 @@ pub mod azure;
 pub mod bedrock;
 pub mod cohere;
 pub mod gemini;
+pub mod google;
 pub mod openai;
+pub mod vertex;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -46,6 +48,8 @@ pub enum Kind {
     Bedrock,
     /// Cohere.
     Cohere,
+    /// Google Cloud's Vertex AI: models of many, in a project and a region.
+    Vertex,
     /// Known by name, but not called yet: requests get a clear 501.
     Unspoken,
 }
@@ -61,7 +65,28 @@ impl Kind {
             Self::Gemini => Some(&gemini::Gemini),
             Self::Bedrock => Some(&bedrock::Bedrock),
             Self::Cohere => Some(&cohere::Cohere),
+            Self::Vertex => Some(&vertex::Vertex),
             Self::Unspoken => None,
+        }
+    }
+
+    /// What is spoken of a model: what the provider's row says, unless that depends on whose model it is.
+    #[must_use]
+    pub fn speaks(
+        self,
+        row: &'static [Protocol],
+        model: &str,
+        alias: Option<&Alias>,
+    ) -> &'static [Protocol] {
+        match self {
+            Self::Vertex => vertex::speaks(model, alias),
+            Self::OpenAi
+            | Self::Azure
+            | Self::Anthropic
+            | Self::Gemini
+            | Self::Bedrock
+            | Self::Cohere
+            | Self::Unspoken => row,
         }
     }
 
@@ -126,6 +151,8 @@ pub enum Grant {
     Token(Form),
     /// Keys of AWS that last for a while only.
     Aws(aws::Source),
+    /// A token of Google's.
+    Google(google::Source),
 }
 
 /// How a token is asked for: a form is posted, the answer is `{"access_token", "expires_in"}`.
@@ -141,6 +168,16 @@ impl fmt::Debug for Form {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "Form({})", self.uri)
     }
+}
+
+/// What becomes of a body whose provider wants it a little different from the protocol's author. Every
+/// other byte stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reshape<'a> {
+    /// `model` is taken out: the address names it.
+    pub without_model: bool,
+    /// `anthropic_version` is put in, unless the client did.
+    pub anthropic_version: Option<Cow<'a, str>>,
 }
 
 /// The configuration does not let the call be made.
@@ -175,6 +212,16 @@ pub trait Adapter: Sync {
         Err(NotCallable(
             format!("it keeps no {}", collection.words()).into(),
         ))
+    }
+
+    /// The model's name where the body has it.
+    fn body_model<'a>(&self, call: &Call<'a>) -> Cow<'a, str> {
+        Cow::Borrowed(call.model)
+    }
+
+    /// What the body needs besides.
+    fn reshape<'a>(&self, _call: &Call<'a>) -> Reshape<'a> {
+        Reshape::default()
     }
 
     /// How the key gets its token or its keys of AWS, where it is no plain secret. They are kept until shortly before

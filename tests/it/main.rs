@@ -19,3 +19,4 @@ mod support;
 mod telling;
 mod tls;
 mod tpm;
+mod vertex;

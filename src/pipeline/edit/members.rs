@@ -18,6 +18,7 @@ pub(super) enum Field {
     StreamOptions,
     IncludeUsage,
     Fallbacks,
+    AnthropicVersion,
     #[serde(other)]
     Other,
 }

@@ -146,7 +146,7 @@ impl<'a> Sending<'a> {
         if let Some(kind) = &self.asked.content_type {
             headers.insert(CONTENT_TYPE, kind.clone());
         }
-        let (tokens, upstream) = (&self.pipeline.tokens, &self.pipeline.upstream);
+        let tokens = &self.pipeline.tokens;
         let clock = self.pipeline.node.clock;
         let now = clock.wall();
         let own = self.asked.own_key.as_ref();
@@ -156,7 +156,7 @@ impl<'a> Sending<'a> {
         };
         let proof = match grant {
             Some(grant) => {
-                let proof = tokens.of(&self.call, grant, judge, upstream, clock).await?;
+                let proof = tokens.of(&self.call, grant, judge, clock).await?;
                 judge.also_sent(&proof);
                 Some(proof)
             }

@@ -2,19 +2,12 @@
 //! are looked for where AWS's own tools look: the environment, a cluster's token, a container's metadata,
 //! an instance's.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use bytes::Bytes;
 use http::{HeaderMap, Request, Uri};
 use serde::Deserialize;
 
-use holdline_core::time::WallMs;
-
-use super::Trouble;
-use crate::config::{Network, Secret};
-use crate::pipeline::failed::Failed;
-use crate::pipeline::upstream::Upstream;
-use crate::providers::NotCallable;
+use super::{Trouble, World, is_metadata, read_file};
+use crate::config::Secret;
 use crate::providers::aws::{self, AwsKeys, Granted, Metadata, Source};
 
 /// Where an instance's metadata is.
@@ -22,18 +15,6 @@ const INSTANCE: &str = "http://169.254.169.254";
 
 /// Where a container's metadata is.
 const CONTAINER: &str = "http://169.254.170.2";
-
-/// Reads variables of the environment.
-pub(super) type Env<'a> = &'a (dyn Fn(&str) -> Option<String> + Sync);
-
-/// What the search for keys works with.
-#[derive(Clone, Copy)]
-pub(super) struct World<'a> {
-    pub(super) upstream: &'a Upstream,
-    pub(super) network: &'a Network,
-    pub(super) env: Env<'a>,
-    pub(super) now: WallMs,
-}
 
 /// The keys of a source.
 pub(super) async fn keys(source: Source, world: World<'_>) -> Result<Granted, Trouble> {
@@ -53,10 +34,6 @@ pub(super) async fn keys(source: Source, world: World<'_>) -> Result<Granted, Tr
 }
 
 impl World<'_> {
-    fn variable(&self, name: &str) -> Option<String> {
-        (self.env)(name).filter(|text| !text.is_empty())
-    }
-
     /// The keys of where the gateway runs.
     async fn own_keys(&self, region: &str, sts: Option<&str>) -> Result<Granted, Trouble> {
         let named = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
@@ -155,32 +132,6 @@ impl World<'_> {
 
 const NO_KEYS: &str = "no keys of AWS are at hand: give access_key and secret_key in bedrock_key_config, a value (an API key of Bedrock), or run the gateway where a role is attached";
 
-/// Whether an address is one of this machine or one at which metadata are: only there may a request go
-/// that carries what proves who the machine is.
-fn is_metadata(uri: &Uri) -> bool {
-    const V4: [Ipv4Addr; 3] = [
-        Ipv4Addr::new(169, 254, 169, 254),
-        Ipv4Addr::new(169, 254, 170, 2),
-        Ipv4Addr::new(169, 254, 170, 23),
-    ];
-    const V6: [Ipv6Addr; 2] = [
-        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254),
-        Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x23),
-    ];
-    let host = uri.host().unwrap_or_default();
-    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
-    let known = address.is_ok_and(|address| match address {
-        IpAddr::V4(v4) => v4.is_loopback() || V4.contains(&v4),
-        IpAddr::V6(v6) => v6.is_loopback() || V6.contains(&v6),
-    });
-    uri.scheme_str() == Some("http") && (known || host == "localhost")
-}
-
-async fn read_file(path: &str) -> Result<String, Trouble> {
-    let read = tokio::fs::read_to_string(path).await;
-    read.map_err(|error| Trouble::misconfigured(format!("{path:?} cannot be read: {error}")))
-}
-
 fn text(body: &[u8]) -> String {
     String::from_utf8_lossy(body).trim().to_owned()
 }
@@ -213,12 +164,6 @@ fn refused(status: u16, headers: HeaderMap, body: &[u8]) -> Trouble {
         status,
         headers: Box::new(headers),
         body,
-    }
-}
-
-impl From<NotCallable> for Trouble {
-    fn from(error: NotCallable) -> Self {
-        Self::Failed(Box::new(Failed::misconfigured(&error.to_string())))
     }
 }
 

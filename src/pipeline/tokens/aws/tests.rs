@@ -1,12 +1,11 @@
 //! The search for keys, against a server that stands in for AWS.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use holdline_core::time::WallMs;
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-
+use super::super::stand::{Stand, words};
 use super::*;
+use crate::config::Network;
+use crate::pipeline::upstream::Upstream;
 use crate::providers::aws::Role;
 
 const STS: &str = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>\
@@ -14,75 +13,6 @@ const STS: &str = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKey
     <Expiration>2026-11-30T12:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>";
 
 const KEYS: &str = r#"{"AccessKeyId":"ASIAHERE","SecretAccessKey":"s","Token":"t","Expiration":"2026-11-30T12:00:00Z"}"#;
-
-/// Answers by path, and remembers what it was asked.
-#[derive(Clone, Default)]
-struct Stand {
-    answers: BTreeMap<&'static str, (u16, &'static str)>,
-    asked: Arc<Mutex<Vec<String>>>,
-}
-
-impl Stand {
-    fn with(answers: &[(&'static str, u16, &'static str)]) -> Self {
-        let answers = answers
-            .iter()
-            .map(|(path, status, body)| (*path, (*status, *body)));
-        Self {
-            answers: answers.collect(),
-            ..Self::default()
-        }
-    }
-
-    /// Its address, once it listens.
-    async fn listen(&self) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let stand = self.clone();
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                stand.answer(stream).await;
-            }
-        });
-        format!("http://{address}")
-    }
-
-    async fn answer(&self, mut stream: TcpStream) {
-        let (mut read, mut buffer) = (Vec::new(), [0; 4_096]);
-        let length = loop {
-            let count = stream.read(&mut buffer).await.unwrap();
-            read.extend_from_slice(&buffer[..count]);
-            let text = String::from_utf8_lossy(&read).to_lowercase();
-            if let Some((head, body)) = text.split_once("\r\n\r\n") {
-                let length = head.split("content-length: ").nth(1);
-                let length = length.and_then(|rest| rest.lines().next()?.parse::<usize>().ok());
-                if body.len() >= length.unwrap_or(0) || count == 0 {
-                    break length;
-                }
-            }
-        };
-        let text = String::from_utf8_lossy(&read).into_owned();
-        let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
-        self.asked.lock().unwrap().push(text);
-        assert!(length.is_none_or(|length| length < buffer.len()));
-        let (status, body) = self.answers.get(&*path).copied().unwrap_or((404, ""));
-        let head = format!(
-            "HTTP/1.1 {status} X\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        );
-        stream.write_all((head + body).as_bytes()).await.unwrap();
-    }
-
-    fn asked(&self) -> Vec<String> {
-        let asked = self.asked.lock().unwrap();
-        let first = |text: &String| text.lines().next().unwrap_or_default().to_owned();
-        asked.iter().map(first).collect()
-    }
-
-    fn heard(&self, words: &str) -> bool {
-        let asked = self.asked.lock().unwrap();
-        asked.iter().any(|text| text.contains(words))
-    }
-}
 
 async fn search(source: Source, variables: &[(&str, String)]) -> Result<Granted, Trouble> {
     let upstream = Upstream::new();
@@ -110,15 +40,6 @@ fn here() -> Source {
 
 fn access_key(granted: Result<Granted, Trouble>) -> String {
     granted.unwrap().keys.access_key.expose().to_owned()
-}
-
-fn words(trouble: Trouble) -> String {
-    match trouble {
-        Trouble::Failed(failed) => failed.error.message,
-        Trouble::Refused { status, body, .. } => {
-            format!("{status} {}", String::from_utf8_lossy(&body))
-        }
-    }
 }
 
 #[tokio::test]
