@@ -112,8 +112,8 @@ impl Provider {
         if passes || speaks.contains(&protocol) {
             return Some(protocol);
         }
-        let first = speaks.first().copied();
-        first.filter(|first| operation == Operation::Answer && protocol.talks() && first.talks())
+        let mut speaks = speaks.iter().copied();
+        speaks.find(|spoken| operation == Operation::Answer && protocol.converts_to(*spoken))
     }
 
     /// The built-in provider that it is, or is like; its own name where there is none.

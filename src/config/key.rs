@@ -255,6 +255,10 @@ fn vendor_blocks(key: &Object<'_, '_>) -> Map<String, Value> {
         };
         let mut resolved = Map::new();
         for (field, path, value) in block.entries() {
+            if let Some(inline) = vendor::inline_secret(field, value) {
+                resolved.insert(field.to_owned(), Value::from(inline));
+                continue;
+            }
             // An empty one is as good as none: each of these can be left out.
             let secret = (VENDOR_SECRETS.contains(&field) && value != "" && !value.is_null())
                 || (field != "deployments" && value.get("value").is_some())

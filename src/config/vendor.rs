@@ -249,6 +249,12 @@ pub(super) fn key_url(key: &Object<'_, '_>, resolved: &Map<String, Value>) -> Op
     })
 }
 
+/// A secret that is JSON and stands as such: a file of Google's, pasted. As text.
+pub(super) fn inline_secret(field: &str, value: &Value) -> Option<String> {
+    let is_file = field == "auth_credentials" && value.get("client_id").is_some();
+    is_file.then(|| value.to_string())
+}
+
 /// Reads what an alias says besides the name.
 pub(super) fn alias(aliases: &Object<'_, '_>, name: &str, target: &Value) -> Alias {
     let text = |field: &str| target.get(field).and_then(Value::as_str).map(str::to_owned);

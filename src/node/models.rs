@@ -94,7 +94,8 @@ impl Node {
 /// How a provider names its models.
 fn naming(provider: &Provider) -> Naming {
     match provider.like() {
-        "groq" | "openrouter" | "vertex" => Naming::Vendor,
+        "groq" | "openrouter" => Naming::Vendor,
+        "vertex" => Naming::Vertex,
         "bedrock" | "bedrock_mantle" => Naming::Bedrock,
         _ => Naming::Plain,
     }

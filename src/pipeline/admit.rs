@@ -77,6 +77,8 @@ pub(super) struct Inbound {
     pub(super) content_type: Option<HeaderValue>,
     /// The body read in full, for providers that speak something else: read once, when first needed.
     talk: OnceLock<Result<talk::Request, Malformed>>,
+    /// The same of texts that become vectors.
+    texts: OnceLock<Result<talk::Texts, Malformed>>,
 }
 
 /// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one. Fresh ones
@@ -160,6 +162,7 @@ impl Inbound {
             content_type,
             body,
             talk: OnceLock::new(),
+            texts: OnceLock::new(),
         })
     }
 
@@ -167,6 +170,12 @@ impl Inbound {
     pub(super) fn talk(&self) -> Result<&talk::Request, &Malformed> {
         let read = || self.route.protocol.spoken().read_request(&self.body.bytes);
         self.talk.get_or_init(read).as_ref()
+    }
+
+    /// The texts that are to become vectors.
+    pub(super) fn texts(&self) -> Result<&talk::Texts, &Malformed> {
+        let read = || self.route.protocol.spoken().read_texts(&self.body.bytes);
+        self.texts.get_or_init(read).as_ref()
     }
 }
 

@@ -9,7 +9,7 @@ use super::course::Course;
 use super::failed::Failed;
 use crate::protocols::dropped::{self, LeftOut};
 use crate::protocols::talk::{Delta, Order, Usage};
-use crate::protocols::{Event, Protocol, ReadStream, Shown, WriteStream};
+use crate::protocols::{Event, Malformed, Protocol, ReadStream, Shown, WriteStream};
 
 /// A stream, read in one protocol and written in another.
 #[derive(Debug)]
@@ -70,9 +70,12 @@ pub(super) fn answer(
     from: Protocol,
     body: &[u8],
 ) -> Result<(Vec<u8>, Option<Usage>), Failed> {
-    let read = from.spoken().read_answer(body);
-    let answer =
-        read.map_err(|e| Failed::broken(format!("the provider's answer cannot be read: {e}")))?;
+    let unreadable =
+        |e: Malformed| Failed::broken(format!("the provider's answer cannot be read: {e}"));
+    if from.embeds() {
+        return vectors(course, from, body).map_err(unreadable);
+    }
+    let answer = from.spoken().read_answer(body).map_err(unreadable)?;
     let client = course.inbound.route.protocol.spoken();
     tell(&course.id, &dropped::of_answer(client, &answer));
     let written = client.write_answer(&answer, &shown(course));
@@ -88,6 +91,28 @@ fn tell(request: &str, left_out: &[String]) {
             "left out of the answer what the client's protocol cannot say"
         );
     }
+}
+
+/// Vectors for the client, one for each of its texts.
+fn vectors(
+    course: &Course,
+    from: Protocol,
+    body: &[u8],
+) -> Result<(Vec<u8>, Option<Usage>), Malformed> {
+    let vectors = from.spoken().read_vectors(body)?;
+    let texts = course.inbound.texts().map_err(Clone::clone)?;
+    let (given, asked) = (vectors.vectors.len(), texts.texts.len());
+    if given != asked {
+        let message = format!("has {given} vectors for {asked} texts");
+        return Err(Malformed::at("body", message));
+    }
+    let client = course.inbound.route.protocol.spoken();
+    let written = client.write_vectors(&vectors, texts, &shown(course));
+    let usage = vectors.tokens.map(|input| Usage {
+        input,
+        ..Usage::default()
+    });
+    Ok((written, usage))
 }
 
 fn shown(course: &Course) -> Shown {

@@ -10,7 +10,7 @@ use super::course::{Course, Flight};
 use super::edit::reshaped;
 use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
-use crate::protocols::{Protocol, To, dropped};
+use crate::protocols::{Malformed, Protocol, To, dropped};
 use crate::providers::{Adapter, Call, Credential, NotCallable, address};
 
 /// How the gateway names itself to providers.
@@ -138,25 +138,16 @@ fn converted(
     call: &Call<'_>,
     model: &str,
 ) -> Result<(Bytes, Vec<String>), Failed> {
-    let inbound = &course.inbound;
-    let client = inbound.route.protocol.spoken();
-    let request = inbound.talk().map_err(|malformed| {
-        Failed::unconvertible(
-            &malformed.path,
-            &format!("`{}` {}", malformed.path, malformed.message),
-        )
-    })?;
     let to = To {
         model,
         stream: call.stream,
         provider: call.provider.like(),
     };
-    let written = protocol.spoken().write_request(request, to);
-    let written = written.map_err(|unsupported| {
-        let name = client.name_of(unsupported.field);
-        Failed::unconvertible(name, &format!("`{name}` {}", unsupported.message))
-    })?;
-    let mut dropped = dropped::of_request(client, request, &written);
+    let (body, mut dropped) = if protocol.embeds() {
+        texts(course, protocol, to)?
+    } else {
+        talk(course, protocol, to)?
+    };
     dropped.truncate(MAX_TOLD);
     if !dropped.is_empty() {
         info!(
@@ -166,5 +157,34 @@ fn converted(
             "left out what the provider's protocol cannot say"
         );
     }
+    Ok((body, dropped))
+}
+
+fn talk(course: &Course, protocol: Protocol, to: To<'_>) -> Result<(Bytes, Vec<String>), Failed> {
+    let client = course.inbound.route.protocol.spoken();
+    let request = course.inbound.talk().map_err(unread)?;
+    let written = protocol.spoken().write_request(request, to);
+    let written = written.map_err(|unsupported| {
+        let name = client.name_of(unsupported.field);
+        Failed::unconvertible(name, &format!("`{name}` {}", unsupported.message))
+    })?;
+    let dropped = dropped::of_request(client, request, &written);
     Ok((written.body, dropped))
+}
+
+fn texts(course: &Course, protocol: Protocol, to: To<'_>) -> Result<(Bytes, Vec<String>), Failed> {
+    let client = course.inbound.route.protocol.spoken();
+    let request = course.inbound.texts().map_err(unread)?;
+    let written = protocol.spoken().write_texts(request, to);
+    let written = written.map_err(|unsaid| {
+        let name = client.name_of_text(unsaid.field);
+        Failed::unconvertible(name, &format!("`{name}` {}", unsaid.message))
+    })?;
+    let dropped = dropped::of_texts(client, request, &written);
+    Ok((written.body, dropped))
+}
+
+fn unread(malformed: &Malformed) -> Failed {
+    let message = format!("`{}` {}", malformed.path, malformed.message);
+    Failed::unconvertible(&malformed.path, &message)
 }

@@ -1,13 +1,24 @@
 //! What is left out of a conversion, told to whoever reads logs and `extra_fields`.
 
-use super::talk::{Answer, Aspect, Delta, Request};
-use super::{Spoken, Written};
+use super::talk::{Answer, Aspect, Delta, Request, Texts};
+use super::{Spoken, Written, WrittenTexts};
 
 /// What of a request the provider's protocol cannot say, in the client's names: each once, in order.
 #[must_use]
 pub fn of_request(client: &dyn Spoken, request: &Request, written: &Written) -> Vec<String> {
     let named = written.dropped.iter().map(|field| client.name_of(*field));
-    let unplaced = request.unplaced.iter().map(|path| without_places(path));
+    each_once(&request.unplaced, named)
+}
+
+/// The same of texts that become vectors.
+#[must_use]
+pub fn of_texts(client: &dyn Spoken, texts: &Texts, written: &WrittenTexts) -> Vec<String> {
+    let named = written.dropped.iter().map(|f| client.name_of_text(*f));
+    each_once(&texts.unplaced, named)
+}
+
+fn each_once(unplaced: &[String], named: impl Iterator<Item = &'static str>) -> Vec<String> {
+    let unplaced = unplaced.iter().map(|path| without_places(path));
     let mut dropped: Vec<String> = unplaced.chain(named.map(str::to_owned)).collect();
     dropped.sort_unstable();
     dropped.dedup();

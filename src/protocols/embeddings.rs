@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::BytesMut;
 use serde::Serialize;
 
-use super::json::{Member, Object};
+use super::json::{Json, Member, Object, read_request};
 use super::talk::{Text, TextField, Texts, Usage, Vectors};
 use super::{
     Edits, Event, Malformed, Seen, Shown, Spoken, To, UnsaidText, WrittenTexts, chat, write_event,
@@ -48,26 +48,8 @@ impl Spoken for Embeddings {
     }
 
     fn read_texts(&self, body: &[u8]) -> Result<Texts, Malformed> {
-        let mut top = Member::root(body)?.object()?;
-        for name in DEALT_WITH {
-            drop(top.take(name));
-        }
-        let input = top.need("input")?;
-        let texts = if input.is_list() {
-            let items = input.items()?;
-            items.iter().map(text).collect::<Result<Vec<_>, _>>()?
-        } else {
-            vec![text(&input)?]
-        };
-        if texts.is_empty() {
-            return Err(input.wrong("must not be empty"));
-        }
-        Ok(Texts {
-            texts,
-            dimensions: top.read("dimensions", "a whole number")?,
-            base64: is_base64(&mut top)?,
-            unplaced: top.left(),
-        })
+        let (texts, unplaced) = read_request(body, members)?;
+        Ok(Texts { unplaced, ..texts })
     }
 
     fn write_texts(&self, texts: &Texts, to: To<'_>) -> Result<WrittenTexts, UnsaidText> {
@@ -107,7 +89,7 @@ impl Spoken for Embeddings {
             let numbers = if vector.is_text() {
                 unpacked(&vector)?
             } else {
-                vector.read("a list of numbers")?
+                vector.numbers()?
             };
             vectors.push((index.unwrap_or(0), numbers));
         }
@@ -163,7 +145,7 @@ struct Item<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Embedding<'a> {
-    Numbers(&'a [f64]),
+    Numbers(&'a Json),
     Packed(String),
 }
 
@@ -171,6 +153,26 @@ enum Embedding<'a> {
 struct Counts {
     prompt_tokens: u64,
     total_tokens: u64,
+}
+
+fn members(top: &mut Object<'_>) -> Result<Texts, Malformed> {
+    top.skip(&DEALT_WITH);
+    let input = top.need("input")?;
+    let texts = if input.is_list() {
+        let items = input.items()?;
+        items.iter().map(text).collect::<Result<Vec<_>, _>>()?
+    } else {
+        vec![text(&input)?]
+    };
+    if texts.is_empty() {
+        return Err(input.wrong("must not be empty"));
+    }
+    Ok(Texts {
+        texts,
+        dimensions: top.read("dimensions", "a whole number")?,
+        base64: is_base64(top)?,
+        unplaced: Vec::new(),
+    })
 }
 
 fn text(member: &Member<'_>) -> Result<Text, Malformed> {
@@ -199,12 +201,13 @@ fn is_base64(top: &mut Object<'_>) -> Result<bool, Malformed> {
     clippy::cast_possible_truncation,
     reason = "OpenAI packs single precision"
 )]
-fn packed(vector: &[f64]) -> String {
-    let bytes = vector.iter().flat_map(|n| (*n as f32).to_le_bytes());
+fn packed(vector: &Json) -> String {
+    let numbers: Vec<f64> = serde_json::from_str(vector.text()).unwrap_or_default();
+    let bytes = numbers.iter().flat_map(|n| (*n as f32).to_le_bytes());
     STANDARD.encode(bytes.collect::<Vec<u8>>())
 }
 
-fn unpacked(member: &Member<'_>) -> Result<Vec<f64>, Malformed> {
+fn unpacked(member: &Member<'_>) -> Result<Json, Malformed> {
     let wrong = || member.wrong("must be a list of numbers, or base64 of them");
     let bytes = STANDARD.decode(member.text()?).map_err(|_| wrong())?;
     let (numbers, rest) = bytes.as_chunks::<4>();
@@ -212,7 +215,12 @@ fn unpacked(member: &Member<'_>) -> Result<Vec<f64>, Malformed> {
         return Err(wrong());
     }
     let numbers = numbers.iter().map(|bytes| f32::from_le_bytes(*bytes));
-    Ok(numbers.map(f64::from).collect())
+    let numbers: Vec<f32> = numbers.collect();
+    if numbers.iter().all(|number| number.is_finite()) {
+        Ok(Json::of(&numbers))
+    } else {
+        Err(wrong())
+    }
 }
 
 #[cfg(test)]
@@ -243,8 +251,12 @@ mod tests {
 
     #[test]
     fn texts_are_read_in_every_form_and_tokens_are_refused() {
-        let one = read(&json!({"model": "x/m", "input": "a", "user": "u", "dimensions": 3})).unwrap();
-        assert_eq!((one.texts.len(), one.dimensions, one.base64), (1, Some(3), false));
+        let one =
+            read(&json!({"model": "x/m", "input": "a", "user": "u", "dimensions": 3})).unwrap();
+        assert_eq!(
+            (one.texts.len(), one.dimensions, one.base64),
+            (1, Some(3), false)
+        );
         assert_eq!(one.unplaced, ["user"]);
         let two = read(&json!({"input": ["a", "b"], "encoding_format": "base64"})).unwrap();
         assert_eq!((two.texts[1].text.as_str(), two.base64), ("b", true));
@@ -253,7 +265,10 @@ mod tests {
             (json!({"input": [[1]]}), "input[0]"),
             (json!({"input": []}), "input"),
             (json!({}), "input"),
-            (json!({"input": "a", "encoding_format": "hex"}), "encoding_format"),
+            (
+                json!({"input": "a", "encoding_format": "hex"}),
+                "encoding_format",
+            ),
             (json!({"input": "a", "dimensions": "3"}), "dimensions"),
         ] {
             assert_eq!(read(&body).unwrap_err().path, path, "{body}");
@@ -263,14 +278,23 @@ mod tests {
     #[test]
     fn vectors_are_read_by_their_place_and_in_either_form() {
         let body = json!({"data": [
-            {"index": 1, "embedding": packed(&[0.5, -1.0])},
+            {"index": 1, "embedding": packed(&Json::of(&[0.5, -1.0]))},
             {"index": 0, "embedding": [0.125, 2]},
         ], "model": "m-1", "usage": {"prompt_tokens": 4, "total_tokens": 4}});
-        let read = Embeddings.read_vectors(body.to_string().as_bytes()).unwrap();
-        assert_eq!(read.vectors, [[0.125, 2.0], [0.5, -1.0]]);
+        let read = Embeddings
+            .read_vectors(body.to_string().as_bytes())
+            .unwrap();
+        let texts: Vec<&str> = read.vectors.iter().map(Json::text).collect();
+        assert_eq!(texts, ["[0.125,2]", "[0.5,-1.0]"]);
         assert_eq!((read.model.as_str(), read.tokens), ("m-1", Some(4)));
-        let broken = json!({"data": [{"embedding": "AAA="}]});
-        assert!(Embeddings.read_vectors(broken.to_string().as_bytes()).is_err());
+        let infinite = STANDARD.encode(f32::INFINITY.to_le_bytes());
+        for broken in ["AAA=", "?", &*infinite] {
+            let body = json!({"data": [{"embedding": broken}]}).to_string();
+            assert!(
+                Embeddings.read_vectors(body.as_bytes()).is_err(),
+                "{broken}"
+            );
+        }
     }
 
     proptest! {
@@ -291,7 +315,7 @@ mod tests {
             prop_assert_eq!(&written.dropped, &[]);
             prop_assert_eq!(Embeddings.read_texts(&written.body).unwrap(), texts.clone());
             let vectors = Vectors {
-                vectors: vec![numbers.into_iter().map(f64::from).collect()],
+                vectors: vec![Json::of(&numbers)],
                 model: "m".to_owned(),
                 tokens: Some(3),
             };

@@ -18,6 +18,8 @@
 //! provider's event ── ReadStream ──> talk::Delta … ── WriteStream ──> client's events
 //! ```
 //!
+//! Texts that become vectors go the same way through [`talk::Texts`] and [`talk::Vectors`].
+//!
 //! What the other side cannot say is never lost in silence:
 //!
 //! * *refused*: it would change what the answer means (an image for a text-only protocol, several
@@ -50,6 +52,7 @@ pub mod chat;
 pub mod cohere;
 pub mod converse;
 pub mod dropped;
+pub mod embeddings;
 pub mod event_stream;
 pub mod framing;
 pub mod generate;
@@ -58,6 +61,7 @@ pub mod kept;
 pub mod messages;
 pub mod passing;
 pub mod plain;
+pub mod predict;
 pub mod responses;
 pub mod sse;
 pub mod talk;
@@ -72,7 +76,7 @@ use bytes::{Bytes, BytesMut};
 use crate::api::error::ApiError;
 pub use json::Malformed;
 pub use sse::Event;
-use talk::{Answer, Aspect, Delta, Field, Request, Usage};
+use talk::{Answer, Aspect, Delta, Field, Request, TextField, Texts, Usage, Vectors};
 
 /// A wire format that clients or providers speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,6 +101,8 @@ pub enum Protocol {
     EmbedContent,
     /// Google's embedding of several texts.
     BatchEmbedContents,
+    /// Embeddings as Vertex AI's `predict` takes them.
+    Predict,
     /// One of those that only pass.
     Passing(passing::Passing),
 }
@@ -111,10 +117,12 @@ impl Protocol {
             Self::Converse => &converse::Converse,
             Self::Cohere => &cohere::Cohere,
             Self::Completions => &plain::Completions,
-            Self::Embeddings => &plain::Embeddings,
+            Self::Embeddings => &embeddings::Embeddings,
             Self::Responses => &responses::Responses,
             Self::Generate => &generate::Generate,
-            Self::EmbedContent | Self::BatchEmbedContents => &generate::Embed,
+            Self::EmbedContent => &generate::Embed { batch: false },
+            Self::BatchEmbedContents => &generate::Embed { batch: true },
+            Self::Predict => &predict::Predict,
             Self::Passing(passing) => passing.spoken(),
         }
     }
@@ -133,8 +141,33 @@ impl Protocol {
             | Self::Embeddings
             | Self::EmbedContent
             | Self::BatchEmbedContents
+            | Self::Predict
             | Self::Passing(_) => false,
         }
+    }
+
+    /// Whether texts become vectors in it, so that it converts to any other such protocol.
+    #[must_use]
+    pub const fn embeds(self) -> bool {
+        match self {
+            Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents | Self::Predict => {
+                true
+            }
+            Self::Chat
+            | Self::Messages
+            | Self::Responses
+            | Self::Generate
+            | Self::Converse
+            | Self::Cohere
+            | Self::Completions
+            | Self::Passing(_) => false,
+        }
+    }
+
+    /// Whether what is asked in one can be asked in the other.
+    #[must_use]
+    pub const fn converts_to(self, other: Self) -> bool {
+        (self.talks() && other.talks()) || (self.embeds() && other.embeds())
     }
 
     /// Whether whole answers are always JSON.
@@ -151,7 +184,8 @@ impl Protocol {
             | Self::Converse
             | Self::Cohere
             | Self::EmbedContent
-            | Self::BatchEmbedContents => true,
+            | Self::BatchEmbedContents
+            | Self::Predict => true,
         }
     }
 
@@ -176,7 +210,7 @@ impl Protocol {
             (Operation::Answer, Self::Completions) => "text_completion",
             (
                 Operation::Answer,
-                Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents,
+                Self::Embeddings | Self::EmbedContent | Self::BatchEmbedContents | Self::Predict,
             ) => "embedding",
             (Operation::Answer, Self::Passing(passing)) => passing.request_type(stream),
         }
@@ -196,6 +230,7 @@ impl Protocol {
             Self::Generate => "Google's generateContent",
             Self::EmbedContent => "Google's embedContent",
             Self::BatchEmbedContents => "Google's batchEmbedContents",
+            Self::Predict => "Vertex AI's predict",
             Self::Passing(passing) => passing.path(),
         }
     }
@@ -268,6 +303,35 @@ pub struct Written {
     pub body: Bytes,
     /// What the protocol cannot say and the answer can do without.
     pub dropped: Vec<Field>,
+}
+
+/// Texts written for a provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenTexts {
+    /// JSON.
+    pub body: Bytes,
+    /// What the protocol cannot say and the vectors can do without.
+    pub dropped: Vec<TextField>,
+}
+
+/// Texts say what the provider's protocol cannot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsaidText {
+    /// What it is.
+    pub field: TextField,
+    /// In words, for the client: follows the field's name in a sentence.
+    pub message: String,
+}
+
+impl UnsaidText {
+    /// Of this field.
+    #[must_use]
+    pub fn new(field: TextField, message: impl Into<String>) -> Self {
+        Self {
+            field,
+            message: message.into(),
+        }
+    }
 }
 
 /// A request says what the provider's protocol cannot, and an answer without it would be another one.
@@ -405,6 +469,41 @@ pub trait Spoken: Sync {
 
     /// An answer for a client.
     fn write_answer(&self, _answer: &Answer, _shown: &Shown) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// What clients of this protocol call it.
+    fn name_of_text(&self, _field: TextField) -> &'static str {
+        "body"
+    }
+
+    /// A client's texts.
+    ///
+    /// # Errors
+    /// When they are not what the protocol says, or are what only this protocol knows.
+    fn read_texts(&self, _body: &[u8]) -> Result<Texts, Malformed> {
+        Err(no_conversion())
+    }
+
+    /// Texts for a provider.
+    ///
+    /// # Errors
+    /// When they say what this protocol cannot.
+    fn write_texts(&self, _texts: &Texts, _to: To<'_>) -> Result<WrittenTexts, UnsaidText> {
+        let message = "cannot be sent in this protocol";
+        Err(UnsaidText::new(TextField::Texts, message))
+    }
+
+    /// A provider's vectors.
+    ///
+    /// # Errors
+    /// When they are not what the protocol says.
+    fn read_vectors(&self, _body: &[u8]) -> Result<Vectors, Malformed> {
+        Err(no_conversion())
+    }
+
+    /// Vectors for a client that asked for these texts.
+    fn write_vectors(&self, _vectors: &Vectors, _texts: &Texts, _shown: &Shown) -> Vec<u8> {
         Vec::new()
     }
 

@@ -40,32 +40,3 @@ impl Spoken for Completions {
         write_event(None, &error.to_json(), out);
     }
 }
-
-/// OpenAI's embeddings.
-#[derive(Clone, Copy, Debug)]
-pub struct Embeddings;
-
-impl Spoken for Embeddings {
-    fn edits(&self) -> Edits {
-        Edits {
-            model: true,
-            ..Edits::default()
-        }
-    }
-
-    fn usage(&self, answer: &[u8]) -> Option<Usage> {
-        chat::usage(answer)
-    }
-
-    fn seen(&self, _event: &Event, _committed: bool) -> Seen {
-        Seen::OUTPUT
-    }
-
-    fn error(&self, error: &ApiError) -> Vec<u8> {
-        error.to_json()
-    }
-
-    fn error_event(&self, error: &ApiError, _place: u64, out: &mut BytesMut) {
-        write_event(None, &error.to_json(), out);
-    }
-}

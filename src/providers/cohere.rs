@@ -28,6 +28,7 @@ impl Adapter for Cohere {
             | Protocol::Completions
             | Protocol::EmbedContent
             | Protocol::BatchEmbedContents
+            | Protocol::Predict
             | Protocol::Passing(_) => {
                 return Err("Cohere is asked in its own protocol only".into());
             }

@@ -29,6 +29,7 @@ pub fn verb(call: &Call<'_>) -> Result<&'static str, NotCallable> {
         (Protocol::Generate, Operation::CountTokens) => Ok("countTokens"),
         (Protocol::EmbedContent, Operation::Answer) => Ok("embedContent"),
         (Protocol::BatchEmbedContents, Operation::Answer) => Ok("batchEmbedContents"),
+        (Protocol::Predict, Operation::Answer) => Ok("predict"),
         (
             Protocol::Chat
             | Protocol::Messages

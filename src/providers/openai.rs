@@ -70,7 +70,8 @@ pub(super) fn path(protocol: Protocol, operation: Operation) -> Result<&'static 
             | Protocol::Cohere
             | Protocol::Generate
             | Protocol::EmbedContent
-            | Protocol::BatchEmbedContents,
+            | Protocol::BatchEmbedContents
+            | Protocol::Predict,
             _,
         )
         | (_, Operation::CountTokens) => Err("it has no address for this protocol".into()),

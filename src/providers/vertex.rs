@@ -28,7 +28,7 @@ use crate::protocols::{Operation, Protocol};
 pub const ADDRESS: &str = "https://aiplatform.googleapis.com";
 
 /// What Google's own models are asked in.
-pub const OF_GOOGLE: &[Protocol] = &[Protocol::Generate];
+pub const OF_GOOGLE: &[Protocol] = &[Protocol::Generate, Protocol::Predict];
 
 /// What Google's newer models of embeddings are asked in.
 const OF_EMBEDDING: &[Protocol] = &[Protocol::Generate, Protocol::EmbedContent];

@@ -304,3 +304,102 @@ async fn an_api_key_is_shown_as_it_is() {
     assert_eq!(call.key, "");
     assert!(call.path.starts_with("/v1/projects/p-1/locations/global/"));
 }
+
+#[tokio::test]
+async fn embeddings_are_predictions_and_come_back_as_they_were_asked_for() {
+    let prediction = |n: f64| json!({"embeddings": {"values": [n, -0.5], "statistics": {"token_count": 3, "truncated": false}}});
+    let both = json!({"predictions": [prediction(0.25), prediction(1.0)]});
+    let mock = Mock::start(move |call| match is_token(&call.path) {
+        true => granted("ya29.t", 3_600),
+        false if call.json()["instances"].as_array().unwrap().len() == 1 => {
+            Play::json(200, &json!({"predictions": [prediction(0.25)]}))
+        }
+        false => Play::json(200, &both),
+    })
+    .await;
+    let node = node(&mock, &["k-a"]).await;
+    let body = json!({"model": "vertex/text-embedding-005", "input": ["a", "b"], "dimensions": 2, "user": "u"});
+    let answer = node
+        .client
+        .post("/v1/embeddings", &[], body.to_string())
+        .await
+        .json();
+    assert_eq!(
+        answer["data"][1],
+        json!({"object": "embedding", "index": 1, "embedding": [1.0, -0.5]})
+    );
+    assert_eq!(
+        answer["usage"],
+        json!({"prompt_tokens": 6, "total_tokens": 6})
+    );
+    assert_eq!(answer["model"], "text-embedding-005");
+    assert_eq!(answer["extra_fields"]["dropped_params"], json!(["user"]));
+    let call = mock.calls().pop().unwrap();
+    assert_eq!(
+        call.path,
+        format!("{AT}/publishers/google/models/text-embedding-005:predict")
+    );
+    assert_eq!(
+        call.json(),
+        json!({"instances": [{"content": "a"}, {"content": "b"}], "parameters": {"outputDimensionality": 2}})
+    );
+
+    let packed =
+        json!({"model": "vertex/text-embedding-005", "input": "a", "encoding_format": "base64"});
+    let answer = node
+        .client
+        .post("/v1/embeddings", &[], packed.to_string())
+        .await
+        .json();
+    assert_eq!(answer["data"][0]["embedding"], "AACAPgAAAL8=");
+
+    let content = json!({"content": {"parts": [{"text": "a"}]}, "taskType": "RETRIEVAL_QUERY"});
+    let path = "/genai/v1beta/models/vertex/gemini-embedding-001:embedContent";
+    let answer = node
+        .client
+        .post(path, &[], content.to_string())
+        .await
+        .json();
+    assert_eq!(answer["embedding"], json!({"values": [0.25, -0.5]}));
+    let call = mock.calls().pop().unwrap().json();
+    assert_eq!(
+        call,
+        json!({"instances": [{"content": "a", "task_type": "RETRIEVAL_QUERY"}]})
+    );
+
+    let several = json!({"requests": [content, content]});
+    let path = "/genai/v1beta/models/vertex/gemini-embedding-001:batchEmbedContents";
+    let answer = node
+        .client
+        .post(path, &[], several.to_string())
+        .await
+        .json();
+    assert_eq!(
+        answer["embeddings"],
+        json!([{"values": [0.25, -0.5]}, {"values": [1.0, -0.5]}])
+    );
+
+    let tokens = json!({"model": "vertex/text-embedding-005", "input": [[1, 2]]});
+    let refused = node
+        .client
+        .post("/v1/embeddings", &[], tokens.to_string())
+        .await;
+    assert_eq!(
+        (refused.status, &refused.json()["error"]["param"]),
+        (400, &json!("input[0]"))
+    );
+}
+
+#[tokio::test]
+async fn a_provider_that_answers_with_too_few_vectors_is_not_believed() {
+    let mock = Mock::start(|call| match is_token(&call.path) {
+        true => granted("ya29.t", 3_600),
+        false => Play::json(200, &json!({"predictions": []})),
+    })
+    .await;
+    let node = node(&mock, &["k-a"]).await;
+    let body = r#"{"model":"vertex/text-embedding-005","input":"a"}"#;
+    let answer = node.client.post("/v1/embeddings", &[], body).await;
+    assert_eq!(answer.status, 502);
+    assert!(node.held().is_empty());
+}

@@ -5,6 +5,7 @@
 //! known; what the same model is called elsewhere is derived from it. An alias of a key needs none of
 //! this: the key serves the name that is asked for.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ids::ModelId;
@@ -17,6 +18,8 @@ pub enum Naming {
     Plain,
     /// With the vendor in front: `openai/gpt-4o`.
     Vendor,
+    /// With the vendor in front, and a date behind an `@`: `anthropic/claude-sonnet-4@20250514`.
+    Vertex,
     /// With region, vendor and version: `us.anthropic.claude-sonnet-4-20250514-v1:0`.
     Bedrock,
 }
@@ -44,7 +47,7 @@ impl Names {
         let keyed: BTreeSet<ModelId> = keyed.into_iter().collect();
         for own in keyed.iter().chain(&listed) {
             for (at, common) in naming.common(own.as_str()).into_iter().enumerate() {
-                let common = ModelId::from(common);
+                let common = ModelId::from(common.into_owned());
                 if at == 0 {
                     names
                         .common
@@ -84,18 +87,32 @@ impl Names {
 
 impl Naming {
     /// What others call a model of this name: the most usual first.
-    fn common(self, own: &str) -> Vec<&str> {
+    fn common(self, own: &str) -> Vec<Cow<'_, str>> {
         match self {
             Self::Plain => Vec::new(),
-            Self::Vendor => own
-                .split_once('/')
-                .map(|(_, model)| model)
-                .filter(|model| !model.is_empty())
-                .into_iter()
-                .collect(),
-            Self::Bedrock => bedrock(own),
+            Self::Vendor => without_vendor(own).map(Cow::Borrowed).into_iter().collect(),
+            Self::Vertex => vertex(own),
+            Self::Bedrock => bedrock(own).into_iter().map(Cow::Borrowed).collect(),
         }
     }
+}
+
+fn without_vendor(own: &str) -> Option<&str> {
+    let (_, model) = own.split_once('/')?;
+    (!model.is_empty()).then_some(model)
+}
+
+fn vertex(own: &str) -> Vec<Cow<'_, str>> {
+    let bare = without_vendor(own);
+    let dated = bare.unwrap_or(own).split_once('@');
+    let dated = dated.filter(|(name, date)| !name.is_empty() && !date.is_empty());
+    let mut names = Vec::new();
+    if let Some((name, date)) = dated {
+        names.push(Cow::Borrowed(name));
+        names.push(Cow::Owned(format!("{name}-{date}")));
+    }
+    names.extend(bare.map(Cow::Borrowed));
+    names
 }
 
 fn bedrock(own: &str) -> Vec<&str> {
@@ -172,6 +189,28 @@ mod tests {
         assert_eq!(own(&bedrock, "nova-pro"), Some("amazon.nova-pro-v1:0"));
         assert_eq!(own(&bedrock, "odd"), None);
         let common = bedrock.common(&ModelId::from(id));
+        assert_eq!(common.map(ModelId::as_str), Some("claude-sonnet-4"));
+    }
+
+    #[test]
+    fn vertex_names_a_model_with_vendor_and_date() {
+        let id = "anthropic/claude-sonnet-4@20250514";
+        let vertex = names(
+            Naming::Vertex,
+            &[id, "gemini-pro", "claude-3@1"],
+            &["google/g"],
+        );
+        for asked in [
+            "claude-sonnet-4",
+            "claude-sonnet-4-20250514",
+            "claude-sonnet-4@20250514",
+        ] {
+            assert_eq!(own(&vertex, asked), Some(id), "{asked}");
+        }
+        assert_eq!(own(&vertex, "claude-3"), Some("claude-3@1"));
+        assert_eq!(own(&vertex, "g"), Some("google/g"));
+        assert_eq!(own(&vertex, "gemini-pro"), None, "it is asked for as it is");
+        let common = vertex.common(&ModelId::from(id));
         assert_eq!(common.map(ModelId::as_str), Some("claude-sonnet-4"));
     }
 

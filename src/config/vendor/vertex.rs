@@ -142,6 +142,32 @@ mod tests {
     }
 
     #[test]
+    fn credentials_may_stand_there_as_they_are() {
+        let file: Value = serde_json::from_str(ACCOUNT).unwrap();
+        let key = |credentials: Value| {
+            config(
+                json!({"vertex_key_config": {"project_id": "p", "region": "eu", "auth_credentials": credentials}}),
+            )
+        };
+        let read = |credentials: Value| {
+            let loaded = Config::parse(&key(credentials), &|_| None).unwrap();
+            loaded.config.providers.values().next().unwrap().keys[0]
+                .vendor
+                .clone()
+        };
+        assert_eq!(read(file.clone()), read(json!(file.to_string())));
+        let with_mistake = key(json!({"type": "service_account", "client_id": "TOPSECRET"}));
+        let told = Config::parse(&with_mistake, &|_| None)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            told.contains("auth_credentials: has no `private_key`"),
+            "{told}"
+        );
+        assert!(!told.contains("TOPSECRET"), "{told}");
+    }
+
+    #[test]
     fn mistakes_name_their_field_and_repeat_no_secret() {
         const AT: &str = "providers.vertex.keys[0].vertex_key_config";
         let block = |more: Value| {

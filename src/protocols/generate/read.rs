@@ -21,7 +21,7 @@ const DEALT_WITH: [&str; 3] = ["model", "stream", "fallbacks"];
 const GOOGLES: [&str; 2] = ["gs://", "https://generativelanguage.googleapis.com/"];
 
 /// Takes a member out by either of its names: `topP` is `top_p` too.
-fn take<'a>(object: &mut Object<'a>, camel: &str) -> Option<Member<'a>> {
+pub(super) fn take<'a>(object: &mut Object<'a>, camel: &str) -> Option<Member<'a>> {
     let found = object.take(camel);
     let mut snake = String::with_capacity(camel.len() + 4);
     for c in camel.chars() {
@@ -46,12 +46,12 @@ fn read_as<T: DeserializeOwned>(
     member.map(|member| member.read(what)).transpose()
 }
 
-fn text(object: &mut Object<'_>, camel: &str) -> Result<Option<String>, Malformed> {
+pub(super) fn text(object: &mut Object<'_>, camel: &str) -> Result<Option<String>, Malformed> {
     read_as(object, camel, "a string")
 }
 
 /// A count; some clients write `40.0`.
-fn count(object: &mut Object<'_>, camel: &str) -> Result<Option<u64>, Malformed> {
+pub(super) fn count(object: &mut Object<'_>, camel: &str) -> Result<Option<u64>, Malformed> {
     let Some(member) = take(object, camel) else {
         return Ok(None);
     };

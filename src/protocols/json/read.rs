@@ -160,6 +160,15 @@ impl<'a> Member<'a> {
         Json::parse(&text).ok_or_else(|| self.wrong(format!("must be the text of {what}")))
     }
 
+    /// A list of numbers, kept as it is.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn numbers(&self) -> Result<Json, Malformed> {
+        let _: Vec<f64> = self.read("a list of numbers")?;
+        Ok(self.json())
+    }
+
     /// Its elements.
     ///
     /// # Errors

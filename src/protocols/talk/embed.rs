@@ -1,5 +1,7 @@
 //! Texts that are turned into vectors, in no protocol's words.
 
+use crate::protocols::json::Json;
+
 /// What a client wants vectors of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
@@ -25,10 +27,10 @@ pub struct Text {
 }
 
 /// What a model made of them.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Vectors {
-    /// In the order of the texts.
-    pub vectors: Vec<Vec<f64>>,
+    /// In the order of the texts: lists of numbers, as they were written.
+    pub vectors: Vec<Json>,
     /// The model, as the provider names it; empty where it does not.
     pub model: String,
     /// Tokens of the texts, where they were counted.

@@ -6,12 +6,14 @@
 
 mod answer;
 mod aspect;
+mod embed;
 mod order;
 mod request;
 mod stream;
 
 pub use answer::{Answer, Stop, Usage};
 pub use aspect::Aspect;
+pub use embed::{Text, TextField, Texts, Vectors};
 pub use order::{MAX_CALLS, Order};
 pub use request::{
     Effort, Field, Format, Media, MediaKind, Part, Reasoning, Request, Role, Source, Thought, Tool,

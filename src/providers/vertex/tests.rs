@@ -110,6 +110,10 @@ fn each_publishers_models_have_their_own_address() {
             "publishers/google/models/gemini-2.5-pro:countTokens",
         ),
         (
+            Asked::of("text-embedding-005", Protocol::Predict),
+            "publishers/google/models/text-embedding-005:predict",
+        ),
+        (
             Asked::of("gemini-embedding-2", Protocol::EmbedContent),
             "publishers/google/models/gemini-embedding-2:embedContent",
         ),
@@ -244,7 +248,9 @@ fn what_is_spoken_depends_on_whose_model_it_is() {
     let provider = catalog.providers.values().next().unwrap();
     let spoken =
         |protocol, model: &str| provider.protocol_for(protocol, Operation::Answer, model, None);
-    use Protocol::{Chat, Embeddings, Generate, Messages, Responses};
+    use Protocol::{
+        BatchEmbedContents, Chat, EmbedContent, Embeddings, Generate, Messages, Predict, Responses,
+    };
     for (asked, model, expected) in [
         (Chat, "gemini-2.5-pro", Some(Generate)),
         (Messages, "gemini-2.5-pro", Some(Generate)),
@@ -253,6 +259,12 @@ fn what_is_spoken_depends_on_whose_model_it_is() {
         (Generate, "mistral-small-2503", Some(Chat)),
         (Chat, "meta/llama-4-maas", Some(Chat)),
         (Embeddings, "claude-opus-4-1", None),
+        (Embeddings, "text-embedding-005", Some(Predict)),
+        (EmbedContent, "gemini-embedding-001", Some(Predict)),
+        (BatchEmbedContents, "gemini-embedding-001", Some(Predict)),
+        (EmbedContent, "gemini-embedding-2", Some(EmbedContent)),
+        (Embeddings, "gemini-embedding-2", Some(EmbedContent)),
+        (EmbedContent, "intfloat/e5-maas", Some(Embeddings)),
     ] {
         assert_eq!(spoken(asked, model), expected, "{asked:?} {model}");
     }

@@ -13,7 +13,7 @@ use crate::pipeline::upstream::Upstream;
 use crate::providers::google::tests::ACCOUNT;
 
 const GRANTED: &str = r#"{"access_token":"ya29.t","expires_in":3599,"token_type":"Bearer"}"#;
-const METADATA_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token?scopes=https%3a%2f%2fwww.googleapis.com%2fauth%2fcloud-platform";
+const METADATA_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token?scopes=https%3A%2F%2Fwww.googleapis.com%2Fauth%2Fcloud-platform";
 
 async fn search(source: Source, variables: &[(&str, String)]) -> Result<Token, Trouble> {
     let upstream = Upstream::new();
@@ -52,8 +52,8 @@ async fn a_configured_account_gets_its_token_for_an_assertion() {
     let identity = Identity::read(&account(&address)).unwrap();
     let token = search(Source::Given(Arc::new(identity)), &[]).await;
     assert_eq!(text(token), "ya29.t");
-    assert_eq!(stand.asked(), ["post /token http/1.1"]);
-    assert!(stand.heard("grant_type=urn%3aietf%3aparams%3aoauth%3agrant-type%3ajwt-bearer"));
+    assert_eq!(stand.asked(), ["POST /token HTTP/1.1"]);
+    assert!(stand.heard("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer"));
     assert!(stand.heard("content-type: application/x-www-form-urlencoded"));
 }
 
@@ -71,7 +71,7 @@ async fn what_is_at_hand_is_looked_for_in_order() {
 
     let found = search(Source::Here, &[machine.clone(), gcloud.clone()]).await;
     assert_eq!(text(found), "ya29.t");
-    assert!(stand.heard("metadata-flavor: google"));
+    assert!(stand.heard("metadata-flavor: Google"));
     let user = json!({"type": "authorized_user", "client_id": "c", "client_secret": "s",
         "refresh_token": "r", "token_uri": format!("{address}/token")});
     let left = folder.path().join("application_default_credentials.json");
@@ -84,10 +84,10 @@ async fn what_is_at_hand_is_looked_for_in_order() {
     assert!(stand.heard("jwt-bearer"));
     let asked = stand.asked();
     assert!(
-        asked[0].starts_with("get /computemetadata/v1/"),
+        asked[0].starts_with("GET /computeMetadata/v1/"),
         "{asked:?}"
     );
-    assert_eq!(asked[1..], ["post /token http/1.1"; 2]);
+    assert_eq!(asked[1..], ["POST /token HTTP/1.1"; 2]);
 }
 
 #[tokio::test]
