@@ -3,31 +3,24 @@
 //! Each provider is asked at start, when it or its keys change, and every hour. What it said last stays
 //! until it says something else: one that is down, slow or talks nonsense changes nothing.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod ask;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::{ACCEPT, USER_AGENT};
-use http::{HeaderMap, HeaderValue, Request};
-use http_body_util::{BodyExt, Limited};
-use serde::Deserialize;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use holdline_core::holds::view::HoldRef;
-use holdline_core::ids::{Fingerprint, ModelId, ProviderId};
-use holdline_core::time::WallMs;
+use holdline_core::ids::{Fingerprint, ProviderId};
+
+use ask::{Asker, LIST};
 
 use super::upstream::Upstream;
 use crate::config::{Key, Provider};
 use crate::node::{Live, Node};
-use crate::protocols::Operation;
-use crate::providers::{Call, Credential, Kind, join};
-
-/// What such a request is called.
-const LIST: &str = "list_models";
 
 /// How often a provider that answered is asked again.
 const EVERY: Duration = Duration::from_secs(3_600);
@@ -38,29 +31,11 @@ const AFTER_FAILURE: Duration = Duration::from_secs(300);
 /// How long nobody is asked at least, unless a provider changes.
 const LEAST_PAUSE: Duration = Duration::from_secs(30);
 
-/// How long one answer may take.
+/// How long the answers of one provider may take.
 const LIMIT: Duration = Duration::from_secs(10);
-
-/// The largest answer that is read.
-const MAX_BYTES: usize = 8 << 20;
-
-/// The most models of a provider, and the longest name, that are kept.
-const MAX_MODELS: usize = 5_000;
-const MAX_NAME: usize = 256;
 
 /// How many providers are asked at the same time.
 const AT_ONCE: usize = 4;
-
-/// What a provider answers.
-#[derive(Deserialize)]
-struct List {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-}
 
 /// When a provider is asked next, and what it was when it was asked last.
 struct Turn {
@@ -69,15 +44,15 @@ struct Turn {
 }
 
 /// Keeps the node's lists until the end.
-pub(crate) async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
-    let upstream = Arc::new(Upstream::new());
+pub async fn keep_lists(node: Arc<Node>, end: CancellationToken) {
+    let asker = Arc::new(Asker::new(Arc::clone(&node), Arc::new(Upstream::new())));
     let mut turns: BTreeMap<ProviderId, Turn> = BTreeMap::new();
     loop {
         let changed = node.catalog_changed();
         let live = Arc::clone(&node.live());
         turns.retain(|id, _| live.catalog.providers.contains_key(id));
         let due = due(&live, &turns);
-        let asked = ask_all(due, &upstream, &node, &end).await;
+        let asked = ask_all(due, &asker, &node, &end).await;
         turns.extend(asked);
         node.all_asked();
         let next = next_look(&turns, Instant::now());
@@ -107,8 +82,7 @@ struct Asked {
 fn due(live: &Live, turns: &BTreeMap<ProviderId, Turn>) -> Vec<Asked> {
     let now = Instant::now();
     let asked = |provider: &Arc<Provider>| {
-        let askable =
-            matches!(provider.kind, Kind::OpenAi | Kind::Anthropic) && provider.custom.takes(LIST);
+        let askable = provider.kind.lists() && provider.custom.takes(LIST);
         let turn = turns.get(&provider.id);
         let is_due =
             turn.is_none_or(|turn| turn.next <= now || turn.identity != identity(provider));
@@ -147,7 +121,7 @@ fn identity(provider: &Provider) -> Fingerprint {
 /// Asks them, some at a time; the node learns each answer when it comes. Tells when each is asked again.
 async fn ask_all(
     due: Vec<Asked>,
-    upstream: &Arc<Upstream>,
+    asker: &Arc<Asker>,
     node: &Node,
     end: &CancellationToken,
 ) -> BTreeMap<ProviderId, Turn> {
@@ -158,9 +132,9 @@ async fn ask_all(
         while asking.len() < AT_ONCE
             && let Some(Asked { provider, key }) = left.next()
         {
-            let (upstream, now) = (Arc::clone(upstream), node.clock.wall());
+            let asker = Arc::clone(asker);
             asking.spawn(async move {
-                let list = ask(&provider, key.as_deref(), &upstream, now);
+                let list = asker.ask(&provider, key.as_deref());
                 let list = tokio::time::timeout(LIMIT, list).await;
                 (provider, list.ok().flatten())
             });
@@ -190,98 +164,9 @@ async fn ask_all(
     }
 }
 
-/// One provider's list, if it gives one.
-async fn ask(
-    provider: &Provider,
-    key: Option<&Key>,
-    upstream: &Upstream,
-    now: WallMs,
-) -> Option<BTreeSet<ModelId>> {
-    let request = request(provider, key, now)?;
-    let response = upstream.send(&provider.network, request).await.ok()?;
-    if !response.status().is_success() {
-        let status = response.status().as_u16();
-        tracing::debug!(provider = %provider.id, status, "the provider does not list its models");
-        return None;
-    }
-    let body = Limited::new(response.into_body(), MAX_BYTES);
-    let bytes = body.collect().await.ok()?.to_bytes();
-    read(&bytes)
-}
-
-fn request(provider: &Provider, key: Option<&Key>, now: WallMs) -> Option<Request<Bytes>> {
-    let adapter = provider.kind.adapter()?;
-    let client = HeaderMap::new();
-    let call = Call {
-        provider,
-        key,
-        protocol: *provider.speaks.first()?,
-        operation: Operation::Answer,
-        stream: false,
-        model: "",
-        alias: None,
-        client: &client,
-    };
-    let mut request = Request::new(Bytes::new());
-    let uri = match provider.custom.place(LIST) {
-        Some(place) => place.of_model(call.base(), ""),
-        None => join(call.base(), &path(&provider.chat_path)),
-    };
-    *request.uri_mut() = uri.ok()?;
-    let headers = request.headers_mut();
-    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    let product = concat!("holdline/", env!("CARGO_PKG_VERSION"));
-    headers.insert(USER_AGENT, HeaderValue::from_static(product));
-    for (name, value) in &provider.network.extra_headers {
-        headers.insert(name, value.clone());
-    }
-    let credential = key.map_or(Credential::None, |key| Credential::Secret(&key.value));
-    adapter.sign(&call, credential, now, &mut request).ok()?;
-    Some(request)
-}
-
-/// Beside chat completions, wherever those are.
-fn path(chat_path: &str) -> String {
-    let root = chat_path.strip_suffix("/chat/completions");
-    format!("{}/models", root.unwrap_or("/v1"))
-}
-
-/// The names in an answer, none where it is no list.
-fn read(body: &[u8]) -> Option<BTreeSet<ModelId>> {
-    let list: List = serde_json::from_slice(body).ok()?;
-    let fits = |id: &str| (1..=MAX_NAME).contains(&id.len()) && !id.chars().any(char::is_control);
-    let names = list.data.into_iter().map(|model| model.id);
-    let names = names.filter(|id| fits(id)).take(MAX_MODELS);
-    Some(names.map(ModelId::from).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_of_both_shapes_are_read_and_bounded() {
-        let openai = br#"{"object":"list","data":[{"id":"b","object":"model"},{"id":"a"},{"id":""},{"id":"x\n"}]}"#;
-        let names = read(openai).unwrap();
-        let names: Vec<&str> = names.iter().map(ModelId::as_str).collect();
-        assert_eq!(names, ["a", "b"]);
-        let anthropic = br#"{"data":[{"type":"model","id":"claude"}],"has_more":false}"#;
-        assert_eq!(read(anthropic).unwrap().len(), 1);
-        for nonsense in [
-            "",
-            "[]",
-            "{}",
-            r#"{"data":{}}"#,
-            r#"{"data":[{"name":"a"}]}"#,
-        ] {
-            assert_eq!(read(nonsense.as_bytes()), None, "{nonsense}");
-        }
-        let many: Vec<String> = (0..MAX_MODELS + 9)
-            .map(|n| format!(r#"{{"id":"{n}"}}"#))
-            .collect();
-        let many = format!(r#"{{"data":[{}]}}"#, many.join(","));
-        assert_eq!(read(many.as_bytes()).unwrap().len(), MAX_MODELS);
-    }
 
     #[test]
     fn a_provider_whose_keys_are_held_does_not_keep_the_task_spinning() {
@@ -300,12 +185,5 @@ mod tests {
         for far in [due_at(now + EVERY), BTreeMap::new()] {
             assert_eq!(next_look(&far, now), now + AFTER_FAILURE);
         }
-    }
-
-    #[test]
-    fn lists_stand_beside_chat() {
-        assert_eq!(path("/v1/chat/completions"), "/v1/models");
-        assert_eq!(path("/chat/completions"), "/models");
-        assert_eq!(path("/somewhere/else"), "/v1/models");
     }
 }

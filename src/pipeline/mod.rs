@@ -18,7 +18,7 @@ pub(crate) mod explain;
 mod failed;
 mod kept;
 mod listed;
-pub(crate) mod listing;
+pub mod listing;
 mod opening;
 mod outgoing;
 mod relay;

@@ -38,6 +38,10 @@ impl Adapter for Anthropic {
         join(call.base(), &format!("/v1{}{behind}", collection.path()))
     }
 
+    fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        Ok(vec![join(call.base(), "/v1/models?limit=1000")?])
+    }
+
     fn sign(
         &self,
         call: &Call<'_>,

@@ -86,6 +86,23 @@ impl Adapter for Bedrock {
         })))
     }
 
+    /// At the service beside the runtime: what the region runs on demand, and its profiles.
+    fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        if call.base().host() != Uri::from_static(ADDRESS).host() {
+            return Ok(Vec::new());
+        }
+        let region = region(call);
+        let address = format!("https://bedrock.{region}.{}", aws::domain(region));
+        let base: Uri = address
+            .parse()
+            .map_err(|_| NotCallable::from("`region` is no name of a region"))?;
+        let paths = [
+            "/foundation-models?byInferenceType=ON_DEMAND",
+            "/inference-profiles?maxResults=1000",
+        ];
+        paths.iter().map(|path| join(&base, path)).collect()
+    }
+
     fn sign(
         &self,
         call: &Call<'_>,

@@ -36,6 +36,10 @@ impl Adapter for Cohere {
         join(call.base(), path)
     }
 
+    fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        Ok(vec![join(call.base(), "/v1/models?page_size=1000")?])
+    }
+
     fn sign(
         &self,
         _call: &Call<'_>,

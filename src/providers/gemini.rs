@@ -58,6 +58,10 @@ impl Adapter for Gemini {
         join(call.base(), &format!("/v1beta/{resource}:{}", verb(call)?))
     }
 
+    fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        Ok(vec![join(call.base(), "/v1beta/models?pageSize=1000")?])
+    }
+
     fn sign(
         &self,
         call: &Call<'_>,

@@ -90,6 +90,16 @@ impl Kind {
         }
     }
 
+    /// Whether it lists its models somewhere. Azure lists models instead of deployments, Vertex all that there
+    /// are instead of those that the project may use.
+    #[must_use]
+    pub const fn lists(self) -> bool {
+        match self {
+            Self::OpenAi | Self::Anthropic | Self::Gemini | Self::Bedrock | Self::Cohere => true,
+            Self::Azure | Self::Vertex | Self::Unspoken => false,
+        }
+    }
+
     /// Whether what only passes is passed to it: one that has no such endpoint says so itself.
     #[must_use]
     pub const fn passes(self) -> bool {
@@ -231,6 +241,14 @@ pub trait Adapter: Sync {
     /// When the configuration lacks something.
     fn grant(&self, _call: &Call<'_>, _now: WallMs) -> Result<Option<Grant>, NotCallable> {
         Ok(None)
+    }
+
+    /// Where it lists its models; nowhere where it does not, or lists others than those that can be asked.
+    ///
+    /// # Errors
+    /// When the configuration names no usable address.
+    fn lists(&self, _call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        Ok(Vec::new())
     }
 
     /// Puts credentials and the provider's own headers on a request that is otherwise complete, its

@@ -34,6 +34,13 @@ impl Adapter for OpenAi {
         join(call.base(), &format!("{folder}{path}{behind}"))
     }
 
+    fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
+        // Beside chat completions, wherever those are.
+        let root = call.provider.chat_path.strip_suffix("/chat/completions");
+        let path = format!("{}/models", root.unwrap_or("/v1"));
+        Ok(vec![join(call.base(), &path)?])
+    }
+
     fn sign(
         &self,
         _call: &Call<'_>,

@@ -10,6 +10,7 @@ mod hostile;
 mod kept;
 mod leaving;
 mod limits;
+mod listing;
 mod proxies;
 mod retries;
 mod routing;

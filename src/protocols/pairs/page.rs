@@ -27,7 +27,7 @@ are refused and dropped.
 | refused | a 400 whose `param` names the field |
 | dropped | left out; of requests told in the log and in `extra_fields.dropped_params`, of answers in the log at the level `debug` |
 
-Completions, embeddings, and whatever else [protocols.md](protocols.md) calls passed on, goes only to providers that speak the same.
+Embeddings convert among each other as [protocols.md](protocols.md) says; completions, and whatever else it calls passed on, go only to providers that speak the same.
 ";
 
 /// A page under way.
