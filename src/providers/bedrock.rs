@@ -242,7 +242,7 @@ mod tests {
             let grant = Bedrock.grant(call, WallMs(0)).unwrap();
             let source = grant.map(|grant| match grant {
                 Grant::Aws(source) => source,
-                other => panic!("{other:?}"),
+                other @ (Grant::Token(_) | Grant::Google(_)) => panic!("{other:?}"),
             });
             let mut request = Request::new(Bytes::from_static(b"{}"));
             *request.uri_mut() = Bedrock.endpoint(call).unwrap();

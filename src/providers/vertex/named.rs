@@ -160,100 +160,37 @@ fn dated(model: &str) -> Cow<'_, str> {
 mod tests {
     use super::*;
 
+    /// How models are called, how they are asked, by which name of whose.
+    const NAMES: &str = "
+        gemini-2.5-pro                                  Google    google/gemini-2.5-pro
+        google/gemini-2.5-pro                           Google    google/gemini-2.5-pro
+        models/gemini-2.5-pro                           Google    google/gemini-2.5-pro
+        publishers/google/models/g-1                    Google    google/g-1
+        projects/p/locations/r/publishers/google/models/g Google  google/g
+        anthropic/claude-opus-4-1                       Anthropic anthropic/claude-opus-4-1
+        claude-sonnet-4@20250514                        Anthropic anthropic/claude-sonnet-4@20250514
+        claude-sonnet-4-20250514                        Anthropic anthropic/claude-sonnet-4@20250514
+        mistral-small-2503                              Raw       mistralai/mistral-small-2503
+        mistral/codestral@2405                          Raw       mistralai/codestral@2405
+        jamba-1.5-mini                                  Raw       ai21/jamba-1.5-mini
+        Llama-4-scout-maas                              OpenApi   meta/Llama-4-scout-maas
+        deepseek-ai/deepseek-v3-maas                    OpenApi   deepseek-ai/deepseek-v3-maas
+        google/gemma-4-maas                             OpenApi   google/gemma-4-maas
+        gpt-oss-120b-maas                               OpenApi   openai/gpt-oss-120b-maas
+        who/knows                                       OpenApi   who/knows
+        who-knows                                       Google    google/who-knows
+        4711                                            Endpoint  google/4711
+        projects/p/locations/r/endpoints/4711           Endpoint  google/4711
+    ";
+
     #[test]
     fn names_tell_whose_model_it_is() {
-        for (name, how, publisher, model) in [
-            ("gemini-2.5-pro", How::Google, "google", "gemini-2.5-pro"),
-            (
-                "google/gemini-2.5-pro",
-                How::Google,
-                "google",
-                "gemini-2.5-pro",
-            ),
-            (
-                "models/gemini-2.5-pro",
-                How::Google,
-                "google",
-                "gemini-2.5-pro",
-            ),
-            ("publishers/google/models/g-1", How::Google, "google", "g-1"),
-            (
-                "projects/p/locations/r/publishers/google/models/g",
-                How::Google,
-                "google",
-                "g",
-            ),
-            (
-                "anthropic/claude-opus-4-1",
-                How::Anthropic,
-                "anthropic",
-                "claude-opus-4-1",
-            ),
-            (
-                "claude-sonnet-4@20250514",
-                How::Anthropic,
-                "anthropic",
-                "claude-sonnet-4@20250514",
-            ),
-            (
-                "claude-sonnet-4-20250514",
-                How::Anthropic,
-                "anthropic",
-                "claude-sonnet-4@20250514",
-            ),
-            (
-                "mistral-small-2503",
-                How::Raw,
-                "mistralai",
-                "mistral-small-2503",
-            ),
-            (
-                "mistral/codestral@2405",
-                How::Raw,
-                "mistralai",
-                "codestral@2405",
-            ),
-            ("jamba-1.5-mini", How::Raw, "ai21", "jamba-1.5-mini"),
-            (
-                "Llama-4-scout-maas",
-                How::OpenApi,
-                "meta",
-                "Llama-4-scout-maas",
-            ),
-            (
-                "deepseek-ai/deepseek-v3-maas",
-                How::OpenApi,
-                "deepseek-ai",
-                "deepseek-v3-maas",
-            ),
-            (
-                "google/gemma-4-maas",
-                How::OpenApi,
-                "google",
-                "gemma-4-maas",
-            ),
-            (
-                "gpt-oss-120b-maas",
-                How::OpenApi,
-                "openai",
-                "gpt-oss-120b-maas",
-            ),
-            ("who/knows", How::OpenApi, "who", "knows"),
-            ("who-knows", How::Google, "google", "who-knows"),
-            ("4711", How::Endpoint, "google", "4711"),
-            (
-                "projects/p/locations/r/endpoints/4711",
-                How::Endpoint,
-                "google",
-                "4711",
-            ),
-        ] {
-            let found = Named::of(name, None);
-            assert_eq!(
-                (found.how, &*found.publisher, &*found.model),
-                (how, publisher, model),
-                "{name}"
-            );
+        for line in NAMES.trim().lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let found = Named::of(words[0], None);
+            let how = format!("{:?}", found.how);
+            let name = format!("{}/{}", found.publisher, found.model);
+            assert_eq!([&*how, &*name], words[1..], "{}", words[0]);
         }
     }
 

@@ -82,61 +82,78 @@ impl<'a> Asked<'a> {
 const US: &str =
     "https://us-central1-aiplatform.googleapis.com/v1/projects/p-1/locations/us-central1";
 
-#[test]
-fn each_publishers_models_have_their_own_address() {
-    let plain = key(&json!({}));
-    let generate = Asked::of("google/gemini-2.5-pro", Protocol::Generate);
-    let messages = Asked::of("claude-sonnet-4-5@20250929", Protocol::Messages);
-    let mistral = Asked::of("mistral-small-2503", Protocol::Chat);
-    let streamed = |asked: Asked<'static>| Asked {
+const fn streamed(asked: Asked<'static>) -> Asked<'static> {
+    Asked {
         stream: true,
         ..asked
-    };
-    let counted = |asked: Asked<'static>| Asked {
+    }
+}
+
+const fn counted(asked: Asked<'static>) -> Asked<'static> {
+    Asked {
         operation: Operation::CountTokens,
         ..asked
-    };
-    for (asked, expected) in [
+    }
+}
+
+fn are_at<const N: usize>(expected: [(Asked<'static>, &str); N]) {
+    let plain = key(&json!({}));
+    for (asked, path) in expected {
+        assert_eq!(asked.endpoint(&plain, None), format!("{US}/{path}"));
+    }
+}
+
+#[test]
+fn googles_models_have_a_verb_for_each_use() {
+    const GOOGLE: &str = "publishers/google/models";
+    let gemini = Asked::of("google/gemini-2.5-pro", Protocol::Generate);
+    let pro = |verb: &str| format!("{GOOGLE}/gemini-2.5-pro:{verb}");
+    are_at([
+        (gemini, &pro("generateContent")),
+        (streamed(gemini), &pro("streamGenerateContent?alt=sse")),
+        (counted(gemini), &pro("countTokens")),
+    ]);
+    let predict = Asked::of("text-embedding-005", Protocol::Predict);
+    let embed = Asked::of("gemini-embedding-2", Protocol::EmbedContent);
+    let odd = Asked::of("odd ?#%", Protocol::Generate);
+    are_at([
         (
-            generate,
-            "publishers/google/models/gemini-2.5-pro:generateContent",
-        ),
-        (
-            streamed(generate),
-            "publishers/google/models/gemini-2.5-pro:streamGenerateContent?alt=sse",
-        ),
-        (
-            counted(generate),
-            "publishers/google/models/gemini-2.5-pro:countTokens",
-        ),
-        (
-            Asked::of("text-embedding-005", Protocol::Predict),
+            predict,
             "publishers/google/models/text-embedding-005:predict",
         ),
         (
-            Asked::of("gemini-embedding-2", Protocol::EmbedContent),
+            embed,
             "publishers/google/models/gemini-embedding-2:embedContent",
         ),
         (
-            messages,
-            "publishers/anthropic/models/claude-sonnet-4-5@20250929:rawPredict",
+            odd,
+            "publishers/google/models/odd%20%3F%23%25:generateContent",
         ),
         (
-            streamed(messages),
-            "publishers/anthropic/models/claude-sonnet-4-5@20250929:streamRawPredict",
+            Asked::of("471100", Protocol::Generate),
+            "endpoints/471100:generateContent",
         ),
+    ]);
+}
+
+#[test]
+fn others_models_are_where_their_publishers_are() {
+    let claude = Asked::of("claude-sonnet-4-5@20250929", Protocol::Messages);
+    let sonnet =
+        |verb: &str| format!("publishers/anthropic/models/claude-sonnet-4-5@20250929:{verb}");
+    are_at([
+        (claude, &sonnet("rawPredict")),
+        (streamed(claude), &sonnet("streamRawPredict")),
         (
-            counted(messages),
+            counted(claude),
             "publishers/anthropic/models/count-tokens:rawPredict",
         ),
-        (
-            mistral,
-            "publishers/mistralai/models/mistral-small-2503:rawPredict",
-        ),
-        (
-            streamed(mistral),
-            "publishers/mistralai/models/mistral-small-2503:streamRawPredict",
-        ),
+    ]);
+    let mistral = Asked::of("mistral-small-2503", Protocol::Chat);
+    let small = |verb: &str| format!("publishers/mistralai/models/mistral-small-2503:{verb}");
+    are_at([
+        (mistral, &small("rawPredict")),
+        (streamed(mistral), &small("streamRawPredict")),
         (
             Asked::of("meta/llama-4-maas", Protocol::Chat),
             "endpoints/openapi/chat/completions",
@@ -145,17 +162,7 @@ fn each_publishers_models_have_their_own_address() {
             Asked::of("intfloat/e5-maas", Protocol::Embeddings),
             "endpoints/openapi/embeddings",
         ),
-        (
-            Asked::of("471100", Protocol::Generate),
-            "endpoints/471100:generateContent",
-        ),
-        (
-            Asked::of("odd ?#%", Protocol::Generate),
-            "publishers/google/models/odd%20%3F%23%25:generateContent",
-        ),
-    ] {
-        assert_eq!(asked.endpoint(&plain, None), format!("{US}/{expected}"));
-    }
+    ]);
 }
 
 #[test]
@@ -286,11 +293,7 @@ fn bodies_for_anthropics_models_have_a_version_and_no_model() {
     let claude = Asked::of("claude-opus-4-1", Protocol::Messages);
     let version = Some(ANTHROPIC_VERSION.to_owned());
     assert_eq!(reshaped(claude), (true, version.clone()));
-    let counted = Asked {
-        operation: Operation::CountTokens,
-        ..claude
-    };
-    assert_eq!(reshaped(counted), (false, version));
+    assert_eq!(reshaped(counted(claude)), (false, version));
     let own = Asked::of("own", Protocol::Messages);
     assert_eq!(reshaped(own), (true, Some("v-2".to_owned())));
     assert_eq!(reshaped(Asked::of("g", Protocol::Generate)), (false, None));
