@@ -133,6 +133,7 @@ const fn has_deployments(route: &Route) -> bool {
         | Protocol::Generate
         | Protocol::EmbedContent
         | Protocol::BatchEmbedContents
+        | Protocol::Predict
         | Protocol::Converse
         | Protocol::Cohere => false,
     }

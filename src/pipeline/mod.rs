@@ -163,6 +163,14 @@ impl Pipeline {
         )
     }
 
+    /// A token may have been taken back before its time: the key's next call gets another.
+    fn forget_token(&self, course: &Course) {
+        let flight = course.flight.as_ref();
+        if let Some(key) = flight.and_then(|flight| flight.key.as_deref()) {
+            self.tokens.forget(key.spec.fingerprint);
+        }
+    }
+
     /// Walks a request to its end.
     async fn run(&self, mut course: Course) -> Response<Body> {
         let mut failures = Vec::new();
@@ -189,6 +197,9 @@ impl Pipeline {
                         return streamed(headers, relay, listed, kind);
                     }
                     Err(failed) => {
+                        if failed.failure.class == FailureClass::Credential {
+                            self.forget_token(&course);
+                        }
                         course.settle_failed(&failed);
                         course.observe(Some(&failed));
                         failures.push(ToldFailure {

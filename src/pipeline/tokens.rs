@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy;
 use serde::Deserialize;
 
+use holdline_core::ids::Fingerprint;
 use holdline_core::time::WallMs;
 
 use super::failed::{Failed, Judge};
@@ -151,6 +152,11 @@ impl Tokens {
             cache: Cache::default(),
             upstream,
         }
+    }
+
+    /// The key's token was refused.
+    pub(super) fn forget(&self, key: Fingerprint) {
+        self.cache.forget(key);
     }
 
     /// What proves a call with the call's key. Requests that need the same wait for the first.

@@ -232,6 +232,31 @@ async fn a_token_at_its_end_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_token_that_was_taken_back_is_not_used_again() {
+    let mut count = 0;
+    let mock = Mock::start(move |call| match is_token(&call.path) {
+        true => {
+            count += 1;
+            granted(&format!("ya29.{count}"), 3_600)
+        }
+        false if call.key == "ya29.1" => {
+            let told = json!({"code": 401, "status": "UNAUTHENTICATED", "message": "Request had invalid authentication credentials."});
+            Play::json(401, &json!({ "error": told }))
+        }
+        false => Play::json(200, &gemini("hello", Some("STOP"))),
+    })
+    .await;
+    let node = node(&mock, &["k-a"]).await;
+    let pinned = [("x-bf-api-key-id", "k-a")];
+    let body = chat("vertex/gemini-2.5-pro");
+    let refused = node.client.chat_with("r-1", &pinned, body.clone()).await;
+    assert_eq!((refused.status, node.held()), (401, vec!["k-a".to_owned()]));
+    let served = node.client.chat_with("r-2", &pinned, body).await;
+    assert_eq!((served.status, grants(&mock)), (200, 2));
+    assert!(node.held().is_empty(), "it serves again");
+}
+
+#[tokio::test]
 async fn an_account_that_is_refused_holds_its_key_and_another_serves() {
     let mock = Mock::start(|call| match call.path.as_str() {
         "/token/k-a" => {

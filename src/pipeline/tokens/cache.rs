@@ -97,6 +97,13 @@ impl Cache {
         }
     }
 
+    /// The key's token is of no use any more.
+    pub(super) fn forget(&self, key: Fingerprint) {
+        if let Some(slot) = lock(&self.slots).get_mut(&key) {
+            slot.token = None;
+        }
+    }
+
     fn find<F>(&self, key: Fingerprint, now: Instant, ask: impl FnOnce() -> F) -> Found
     where
         F: Future<Output = Answered> + Send + 'static,
@@ -209,6 +216,8 @@ mod tests {
         );
         ended(&cache).await;
         assert_eq!(ask(&cache, later(57), "x", HOUR).await, "b");
+        cache.forget(KEY);
+        assert_eq!(ask(&cache, later(57), "b2", HOUR).await, "b2");
         // Nobody asked for so long that it is over: the next waits.
         assert_eq!(ask(&cache, later(56 + 59), "c", HOUR).await, "c");
     }
