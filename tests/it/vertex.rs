@@ -330,25 +330,34 @@ async fn an_api_key_is_shown_as_it_is() {
     assert!(call.path.starts_with("/v1/projects/p-1/locations/global/"));
 }
 
-#[tokio::test]
-async fn embeddings_are_predictions_and_come_back_as_they_were_asked_for() {
+/// One vector for each instance: `[0.25, -0.5]`, `[1.0, -0.5]`.
+async fn predicts() -> Mock {
     let prediction = |n: f64| json!({"embeddings": {"values": [n, -0.5], "statistics": {"token_count": 3, "truncated": false}}});
-    let both = json!({"predictions": [prediction(0.25), prediction(1.0)]});
-    let mock = Mock::start(move |call| match is_token(&call.path) {
-        true => granted("ya29.t", 3_600),
-        false if call.json()["instances"].as_array().unwrap().len() == 1 => {
-            Play::json(200, &json!({"predictions": [prediction(0.25)]}))
+    Mock::start(move |call| {
+        if is_token(&call.path) {
+            return granted("ya29.t", 3_600);
         }
-        false => Play::json(200, &both),
+        let instances = call.json()["instances"].as_array().unwrap().len();
+        let all = [0.25, 1.0].into_iter().take(instances);
+        let all: Vec<Value> = all.map(prediction).collect();
+        Play::json(200, &json!({ "predictions": all }))
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn openais_embeddings_are_predictions_and_come_back_as_they_were_asked_for() {
+    let mock = predicts().await;
     let node = node(&mock, &["k-a"]).await;
-    let body = json!({"model": "vertex/text-embedding-005", "input": ["a", "b"], "dimensions": 2, "user": "u"});
-    let answer = node
-        .client
-        .post("/v1/embeddings", &[], body.to_string())
-        .await
-        .json();
+    let embed = async |more: Value| {
+        let mut body = json!({"model": "vertex/text-embedding-005"});
+        body.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        let answer = node.client.post("/v1/embeddings", &[], body.to_string());
+        answer.await.json()
+    };
+    let answer = embed(json!({"input": ["a", "b"], "dimensions": 2, "user": "u"})).await;
     assert_eq!(
         answer["data"][1],
         json!({"object": "embedding", "index": 1, "embedding": [1.0, -0.5]})
@@ -368,50 +377,33 @@ async fn embeddings_are_predictions_and_come_back_as_they_were_asked_for() {
         call.json(),
         json!({"instances": [{"content": "a"}, {"content": "b"}], "parameters": {"outputDimensionality": 2}})
     );
+    let packed = embed(json!({"input": "a", "encoding_format": "base64"})).await;
+    assert_eq!(packed["data"][0]["embedding"], "AACAPgAAAL8=");
+    let refused = embed(json!({"input": [[1, 2]]})).await;
+    assert_eq!(refused["status_code"], 400);
+    assert_eq!(refused["error"]["param"], "input[0]");
+}
 
-    let packed =
-        json!({"model": "vertex/text-embedding-005", "input": "a", "encoding_format": "base64"});
-    let answer = node
-        .client
-        .post("/v1/embeddings", &[], packed.to_string())
-        .await
-        .json();
-    assert_eq!(answer["data"][0]["embedding"], "AACAPgAAAL8=");
-
+#[tokio::test]
+async fn googles_embeddings_are_predictions_where_a_model_has_no_other() {
+    let mock = predicts().await;
+    let node = node(&mock, &["k-a"]).await;
+    let embed = async |verb: &str, body: &Value| {
+        let path = format!("/genai/v1beta/models/vertex/gemini-embedding-001:{verb}");
+        let answer = node.client.post(&path, &[], body.to_string()).await;
+        answer.json()
+    };
     let content = json!({"content": {"parts": [{"text": "a"}]}, "taskType": "RETRIEVAL_QUERY"});
-    let path = "/genai/v1beta/models/vertex/gemini-embedding-001:embedContent";
-    let answer = node
-        .client
-        .post(path, &[], content.to_string())
-        .await
-        .json();
+    let answer = embed("embedContent", &content).await;
     assert_eq!(answer["embedding"], json!({"values": [0.25, -0.5]}));
-    let call = mock.calls().pop().unwrap().json();
-    assert_eq!(
-        call,
-        json!({"instances": [{"content": "a", "task_type": "RETRIEVAL_QUERY"}]})
-    );
-
+    let instance = json!({"content": "a", "task_type": "RETRIEVAL_QUERY"});
+    let sent = mock.calls().pop().unwrap().json();
+    assert_eq!(sent, json!({"instances": [instance]}));
     let several = json!({"requests": [content, content]});
-    let path = "/genai/v1beta/models/vertex/gemini-embedding-001:batchEmbedContents";
-    let answer = node
-        .client
-        .post(path, &[], several.to_string())
-        .await
-        .json();
+    let answer = embed("batchEmbedContents", &several).await;
     assert_eq!(
         answer["embeddings"],
         json!([{"values": [0.25, -0.5]}, {"values": [1.0, -0.5]}])
-    );
-
-    let tokens = json!({"model": "vertex/text-embedding-005", "input": [[1, 2]]});
-    let refused = node
-        .client
-        .post("/v1/embeddings", &[], tokens.to_string())
-        .await;
-    assert_eq!(
-        (refused.status, &refused.json()["error"]["param"]),
-        (400, &json!("input[0]"))
     );
 }
 

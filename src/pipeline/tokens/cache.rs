@@ -219,7 +219,7 @@ mod tests {
         cache.forget(KEY);
         assert_eq!(ask(&cache, later(57), "b2", HOUR).await, "b2");
         // Nobody asked for so long that it is over: the next waits.
-        assert_eq!(ask(&cache, later(56 + 59), "c", HOUR).await, "c");
+        assert_eq!(ask(&cache, later(57 + 60), "c", HOUR).await, "c");
     }
 
     #[tokio::test]

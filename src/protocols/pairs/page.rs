@@ -50,6 +50,7 @@ pub(super) fn short(protocol: Protocol) -> &'static str {
         | Protocol::Embeddings
         | Protocol::EmbedContent
         | Protocol::BatchEmbedContents
+        | Protocol::Predict
         | Protocol::Passing(_) => "",
     }
 }
