@@ -24,6 +24,7 @@ pub mod answer;
 pub mod mutate;
 pub mod request;
 pub mod samples;
+pub mod vectors;
 
 use protocols::Protocol;
 

@@ -203,7 +203,9 @@ fn is_base64(top: &mut Object<'_>) -> Result<bool, Malformed> {
 )]
 fn packed(vector: &Json) -> String {
     let numbers: Vec<f64> = serde_json::from_str(vector.text()).unwrap_or_default();
-    let bytes = numbers.iter().flat_map(|n| (*n as f32).to_le_bytes());
+    // Beyond single precision lies infinity, which is no coordinate.
+    let bounded = |n: f64| n.clamp(f64::from(f32::MIN), f64::from(f32::MAX)) as f32;
+    let bytes = numbers.iter().flat_map(|n| bounded(*n).to_le_bytes());
     STANDARD.encode(bytes.collect::<Vec<u8>>())
 }
 
@@ -247,6 +249,20 @@ mod tests {
 
     fn read(body: &Value) -> Result<Texts, Malformed> {
         Embeddings.read_texts(body.to_string().as_bytes())
+    }
+
+    #[test]
+    fn packed_vectors_can_be_unpacked_whatever_their_numbers() {
+        let body = json!({"data": [{"embedding": [1e39, -1e300, 0.5]}]}).to_string();
+        let vectors = Embeddings.read_vectors(body.as_bytes()).unwrap();
+        let packs = Texts {
+            base64: true,
+            ..Texts::default()
+        };
+        let written = Embeddings.write_vectors(&vectors, &packs, &shown());
+        let again = Embeddings.read_vectors(&written).unwrap();
+        let numbers: Vec<f32> = serde_json::from_str(again.vectors[0].text()).unwrap();
+        assert_eq!(numbers, [f32::MAX, f32::MIN, 0.5]);
     }
 
     #[test]
