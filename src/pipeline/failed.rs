@@ -67,7 +67,7 @@ pub(super) struct Judge {
     /// Those of the stream under way: a wait that stands there counts for an error in its events.
     stream_headers: HeaderMap,
     classifier: Arc<Classifier>,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 impl Judge {

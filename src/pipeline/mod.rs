@@ -55,8 +55,8 @@ use upstream::Upstream;
 use crate::api::error::{ApiError, ErrorBody, ErrorExtra, RoutingInfo, error_type};
 use crate::api::kept::Kept;
 use crate::api::routes::Route;
-use crate::config::Catalog;
 use crate::config::governance::VirtualKey;
+use crate::config::{Catalog, Key};
 use crate::node::Node;
 use crate::protocols::kept::Verb;
 use crate::server::Body;
@@ -163,10 +163,9 @@ impl Pipeline {
         )
     }
 
-    /// A token may have been taken back before its time: the key's next call gets another.
-    fn forget_token(&self, course: &Course) {
-        let flight = course.flight.as_ref();
-        if let Some(key) = flight.and_then(|flight| flight.key.as_deref()) {
+    /// A token may have been taken back before its time: the next call with a refused key gets another.
+    fn forget_token(&self, key: Option<&Key>, failed: &Failed) {
+        if let (Some(key), FailureClass::Credential) = (key, failed.failure.class) {
             self.tokens.forget(key.spec.fingerprint);
         }
     }
@@ -197,9 +196,8 @@ impl Pipeline {
                         return streamed(headers, relay, listed, kind);
                     }
                     Err(failed) => {
-                        if failed.failure.class == FailureClass::Credential {
-                            self.forget_token(&course);
-                        }
+                        let flight = course.flight.as_ref();
+                        self.forget_token(flight.and_then(|f| f.key.as_deref()), &failed);
                         course.settle_failed(&failed);
                         course.observe(Some(&failed));
                         failures.push(ToldFailure {

@@ -11,7 +11,7 @@ use super::edit::reshaped;
 use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
 use crate::protocols::{Malformed, Protocol, To, dropped};
-use crate::providers::{Adapter, Call, Credential, NotCallable, address};
+use crate::providers::{Adapter, Call, NotCallable, address};
 
 /// How the gateway names itself to providers.
 pub(super) const PRODUCT: &str = concat!("holdline/", env!("CARGO_PKG_VERSION"));
@@ -104,30 +104,12 @@ impl<'a> Outgoing<'a> {
         for (name, value) in &course.inbound.extra_headers {
             headers.insert(name, value.clone());
         }
-        let now = course.node.clock.wall();
-        let own = course.flight.as_ref().is_some_and(|f| f.attempt.direct_key);
-        let grant = if own {
-            None
-        } else {
-            self.adapter.grant(&self.call, now).map_err(misconfigured)?
-        };
-        let proof = match grant {
-            Some(grant) => {
-                let clock = course.node.clock;
-                let proof = tokens.of(&self.call, grant, judge, clock).await?;
-                judge.also_sent(&proof);
-                Some(proof)
-            }
-            None => None,
-        };
-        let credential = match (&proof, &judge.secret) {
-            (Some(proof), _) => proof.credential(),
-            (None, Some(secret)) => Credential::Secret(secret),
-            (None, None) => Credential::None,
-        };
-        self.adapter
-            .sign(&self.call, credential, now, &mut request)
-            .map_err(misconfigured)?;
+        let flight = course.flight.as_ref();
+        let is_callers = flight.is_some_and(|flight| flight.attempt.direct_key);
+        let (adapter, call) = (self.adapter, &self.call);
+        tokens
+            .prove(adapter, call, is_callers, judge, &mut request)
+            .await?;
         Ok(request)
     }
 }

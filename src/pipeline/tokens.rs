@@ -27,7 +27,7 @@ use super::upstream::Upstream;
 use crate::config::{Network, Secret};
 use crate::node::Clock;
 use crate::providers::aws::AwsKeys;
-use crate::providers::{Call, Credential, Form, Grant, NotCallable};
+use crate::providers::{Adapter, Call, Credential, Form, Grant, NotCallable};
 
 use cache::{Answered, Cache};
 
@@ -159,20 +159,47 @@ impl Tokens {
         self.cache.forget(key);
     }
 
-    /// What proves a call with the call's key. Requests that need the same wait for the first.
-    pub(super) async fn of(
+    /// Puts into a request what proves its call: what is granted for it, else the judge's secret. Nothing is
+    /// granted where that is the caller's own key.
+    pub(super) async fn prove(
         &self,
+        adapter: &dyn Adapter,
         call: &Call<'_>,
-        grant: Grant,
-        judge: &Judge,
-        clock: Clock,
-    ) -> Result<Proof, Failed> {
+        is_callers: bool,
+        judge: &mut Judge,
+        request: &mut Request<Bytes>,
+    ) -> Result<(), Failed> {
+        let misconfigured = |error: NotCallable| Failed::misconfigured(&error.to_string());
+        let now = judge.clock.wall();
+        let grant = if is_callers {
+            None
+        } else {
+            adapter.grant(call, now).map_err(misconfigured)?
+        };
+        let proof = match grant {
+            Some(grant) => Some(self.of(call, grant, judge).await?),
+            None => None,
+        };
+        if let Some(proof) = &proof {
+            judge.also_sent(proof);
+        }
+        let credential = match (&proof, &judge.secret) {
+            (Some(proof), _) => proof.credential(),
+            (None, Some(secret)) => Credential::Secret(secret),
+            (None, None) => Credential::None,
+        };
+        let signed = adapter.sign(call, credential, now, request);
+        signed.map_err(misconfigured)
+    }
+
+    /// What proves a call with the call's key. Requests that need the same wait for the first.
+    async fn of(&self, call: &Call<'_>, grant: Grant, judge: &Judge) -> Result<Proof, Failed> {
         let Some(key) = call.key else {
             return Err(Failed::misconfigured("a token needs a key"));
         };
         let ask = || {
             let network = call.provider.network.clone();
-            ask(grant, network, Arc::clone(&self.upstream), clock)
+            ask(grant, network, Arc::clone(&self.upstream), judge.clock)
         };
         let granted = self.cache.of(key.spec.fingerprint, Instant::now(), ask);
         let token = granted.await.map_err(|trouble| trouble.judged(judge))?;

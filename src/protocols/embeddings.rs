@@ -231,21 +231,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::protocols::samples::shown;
 
     const TO: To<'_> = To {
         model: "m",
         stream: false,
         provider: "openai",
     };
-
-    fn shown() -> Shown {
-        Shown {
-            id: "x".to_owned(),
-            model: "m".to_owned(),
-            created: 7,
-            include_usage: false,
-        }
-    }
 
     fn read(body: &Value) -> Result<Texts, Malformed> {
         Embeddings.read_texts(body.to_string().as_bytes())

@@ -7,10 +7,19 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-use crate::support::{Mock, Play, TestNode, chat, provider};
+use crate::support::{Mock, Play, TestNode, chat, key, provider};
 
 fn openai(mock: &Mock, keys: &[&str]) -> Value {
     json!({"openai": provider(&mock.url(), keys, &json!({"max_retries": 1, "retry_backoff_initial": 100}))})
+}
+
+/// OpenAI, one that is like it, and one that is like Anthropic.
+fn three(mock: &Mock) -> Value {
+    let mut providers = openai(mock, &["k-o"]);
+    providers["lab"] = provider(&mock.url(), &["k-l"], &json!({}));
+    providers["claude"] = provider(&mock.url(), &["k-c"], &json!({}));
+    providers["claude"]["custom_provider_config"]["base_provider_type"] = json!("anthropic");
+    providers
 }
 
 async fn start(providers: Value) -> TestNode {
@@ -113,11 +122,7 @@ async fn files_pass_untouched_both_ways() {
 #[tokio::test]
 async fn the_provider_is_named_by_query_header_or_route() {
     let mock = Mock::start(|_| file("f")).await;
-    let mut providers = openai(&mock, &["k-o"]);
-    providers["lab"] = provider(&mock.url(), &["k-l"], &json!({}));
-    providers["claude"] = provider(&mock.url(), &["k-c"], &json!({}));
-    providers["claude"]["custom_provider_config"]["base_provider_type"] = json!("anthropic");
-    let node = start(providers).await;
+    let node = start(three(&mock)).await;
     let ask = async |path: &str, headers: &[(&str, &str)]| {
         let answer = node
             .client
@@ -170,11 +175,7 @@ async fn the_provider_is_named_by_query_header_or_route() {
 #[tokio::test]
 async fn a_provider_that_keeps_no_such_things_is_refused_in_the_routes_dialect() {
     let mock = Mock::start(|_| file("f")).await;
-    let mut providers = openai(&mock, &["k-o"]);
-    providers["lab"] = provider(&mock.url(), &["k-l"], &json!({}));
-    providers["claude"] = provider(&mock.url(), &["k-c"], &json!({}));
-    providers["claude"]["custom_provider_config"]["base_provider_type"] = json!("anthropic");
-    let node = start(providers).await;
+    let node = start(three(&mock)).await;
     let ask = async |path: &str, headers: &[(&str, &str)]| {
         let answer = node.client.post(path, headers, "{}").await;
         (answer.status, answer.json())
@@ -470,4 +471,38 @@ async fn kept_responses_have_records() {
         (&record["object"], &record["status_code"]),
         (&json!("responses_retrieve"), &json!(400))
     );
+}
+
+/// A granted token that was taken back before its time is not used for the next call.
+#[tokio::test]
+async fn a_refused_token_is_granted_anew() {
+    let mut granted = 0;
+    let mock = Mock::start(move |call| {
+        if call.path.contains("/oauth2/") {
+            granted += 1;
+            let token = format!("token-{granted}");
+            return Play::json(200, &json!({"access_token": token, "expires_in": 3599}));
+        }
+        if call.key == "token-1" {
+            return Play::bad_key();
+        }
+        file("f")
+    })
+    .await;
+    let mut azure = json!({"keys": [key("k-a")]});
+    let key = azure["keys"][0].as_object_mut().unwrap();
+    key.remove("value");
+    key.insert(
+        "azure_key_config".to_owned(),
+        json!({"endpoint": mock.url(), "authority_host": mock.url(), "tenant_id": "tenant",
+            "client_id": "app", "client_secret": "long-enough-to-hide"}),
+    );
+    let node = start(json!({"azure": azure})).await;
+    let ask = async || {
+        let path = "/v1/files?provider=azure";
+        node.client.call("GET", path).await.status
+    };
+    assert_eq!((ask().await, ask().await), (401, 200));
+    let used: Vec<String> = mock.keys();
+    assert_eq!(used.last().map(String::as_str), Some("token-2"), "{used:?}");
 }

@@ -84,6 +84,7 @@ async fn run(
             }
             Err(failed) => failed,
         };
+        pipeline.forget_token(with.as_deref(), &failed);
         record.attempt(with.as_deref(), Some(&failed), begun);
         if let Some(broken) = source.broken() {
             let refusal = asked.broken_body(broken);

@@ -18,7 +18,7 @@ use super::super::upstream::sent::{Broken, Passing, Progress, Sent};
 use super::asked::{Asked, Given};
 use crate::config::Key;
 use crate::protocols::{Operation, Protocol};
-use crate::providers::{Adapter, Call, Credential, NotCallable};
+use crate::providers::{Adapter, Call, NotCallable};
 
 /// Where an attempt's body comes from.
 pub(super) enum Source {
@@ -146,30 +146,11 @@ impl<'a> Sending<'a> {
         if let Some(kind) = &self.asked.content_type {
             headers.insert(CONTENT_TYPE, kind.clone());
         }
+        let is_callers = self.asked.own_key.is_some();
         let tokens = &self.pipeline.tokens;
-        let clock = self.pipeline.node.clock;
-        let now = clock.wall();
-        let own = self.asked.own_key.as_ref();
-        let grant = match own {
-            Some(_) => None,
-            None => adapter.grant(&self.call, now).map_err(misconfigured)?,
-        };
-        let proof = match grant {
-            Some(grant) => {
-                let proof = tokens.of(&self.call, grant, judge, clock).await?;
-                judge.also_sent(&proof);
-                Some(proof)
-            }
-            None => None,
-        };
-        let secret = own.or(self.call.key.map(|key| &key.value));
-        let credential = match (&proof, secret) {
-            (Some(proof), _) => proof.credential(),
-            (None, Some(secret)) => Credential::Secret(secret),
-            (None, None) => Credential::None,
-        };
-        let signed = adapter.sign(&self.call, credential, now, &mut request);
-        signed.map_err(misconfigured)?;
+        tokens
+            .prove(adapter, &self.call, is_callers, judge, &mut request)
+            .await?;
         Ok(request)
     }
 

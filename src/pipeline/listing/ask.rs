@@ -19,7 +19,7 @@ use crate::pipeline::outgoing::PRODUCT;
 use crate::pipeline::tokens::Tokens;
 use crate::pipeline::upstream::Upstream;
 use crate::protocols::Operation;
-use crate::providers::{Adapter, Call, Credential, NotCallable};
+use crate::providers::{Adapter, Call, NotCallable};
 
 /// What such a request is called.
 pub(super) const LIST: &str = "list_models";
@@ -106,7 +106,6 @@ impl Asker {
         adapter: &dyn Adapter,
         call: &Call<'_>,
     ) -> Option<Request<Bytes>> {
-        let clock = self.node.clock;
         let mut request = Request::new(Bytes::new());
         *request.uri_mut() = place;
         let headers = request.headers_mut();
@@ -115,20 +114,11 @@ impl Asker {
         for (name, value) in &call.provider.network.extra_headers {
             headers.insert(name, value.clone());
         }
-        let proof = match adapter.grant(call, clock.wall()).ok()? {
-            Some(grant) => {
-                let judge = Judge::of_key(&self.node, call.provider, call.key);
-                Some(self.tokens.of(call, grant, &judge, clock).await.ok()?)
-            }
-            None => None,
-        };
-        let credential = match (&proof, call.key) {
-            (Some(proof), _) => proof.credential(),
-            (None, Some(key)) => Credential::Secret(&key.value),
-            (None, None) => Credential::None,
-        };
-        let signed = adapter.sign(call, credential, clock.wall(), &mut request);
-        signed.ok().map(|()| request)
+        let mut judge = Judge::of_key(&self.node, call.provider, call.key);
+        let proved = self
+            .tokens
+            .prove(adapter, call, false, &mut judge, &mut request);
+        proved.await.ok().map(|()| request)
     }
 }
 

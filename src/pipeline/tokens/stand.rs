@@ -6,7 +6,11 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::Trouble;
+use holdline_core::time::WallMs;
+
+use super::{Trouble, World};
+use crate::config::Network;
+use crate::pipeline::upstream::Upstream;
 
 /// Answers by path, and remembers what it was asked.
 #[derive(Clone, Default)]
@@ -85,4 +89,24 @@ pub(super) fn words(trouble: Trouble) -> String {
             format!("{status} {}", String::from_utf8_lossy(&body))
         }
     }
+}
+
+/// A search at a certain time, with these variables of the environment.
+pub(super) async fn in_world<T>(
+    variables: &[(&str, String)],
+    search: impl AsyncFnOnce(World<'_>) -> T,
+) -> T {
+    let upstream = Upstream::new();
+    let network = Network::default();
+    let env = |name: &str| {
+        let found = variables.iter().find(|(other, _)| *other == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let world = World {
+        upstream: &upstream,
+        network: &network,
+        env: &env,
+        now: WallMs(1_796_036_400_000),
+    };
+    search(world).await
 }

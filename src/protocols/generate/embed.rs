@@ -253,6 +253,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::protocols::samples::shown;
 
     const TO: To<'_> = To {
         model: "gemini-embedding-2",
@@ -261,15 +262,6 @@ mod tests {
     };
     const ONE: Embed = Embed { batch: false };
     const SEVERAL: Embed = Embed { batch: true };
-
-    fn shown() -> Shown {
-        Shown {
-            id: "x".to_owned(),
-            model: "m".to_owned(),
-            created: 7,
-            include_usage: false,
-        }
-    }
 
     fn wrong(protocol: Embed, body: &Value) -> String {
         let read = protocol.read_texts(body.to_string().as_bytes());

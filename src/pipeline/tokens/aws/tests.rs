@@ -2,10 +2,8 @@
 
 use holdline_core::time::WallMs;
 
-use super::super::stand::{Stand, words};
+use super::super::stand::{Stand, in_world, words};
 use super::*;
-use crate::config::Network;
-use crate::pipeline::upstream::Upstream;
 use crate::providers::aws::Role;
 
 const STS: &str = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>\
@@ -15,19 +13,7 @@ const STS: &str = "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKey
 const KEYS: &str = r#"{"AccessKeyId":"ASIAHERE","SecretAccessKey":"s","Token":"t","Expiration":"2026-11-30T12:00:00Z"}"#;
 
 async fn search(source: Source, variables: &[(&str, String)]) -> Result<Granted, Trouble> {
-    let upstream = Upstream::new();
-    let network = Network::default();
-    let env = |name: &str| {
-        let found = variables.iter().find(|(other, _)| *other == name);
-        found.map(|(_, value)| value.clone())
-    };
-    let world = World {
-        upstream: &upstream,
-        network: &network,
-        env: &env,
-        now: WallMs(1_796_036_400_000),
-    };
-    keys(source, world).await
+    in_world(variables, async |world| keys(source, world).await).await
 }
 
 fn here() -> Source {

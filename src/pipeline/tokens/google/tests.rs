@@ -2,33 +2,18 @@
 
 use std::sync::Arc;
 
-use holdline_core::time::WallMs;
 use serde_json::{Value, json};
 
 use super::super::Proof;
-use super::super::stand::{Stand, words};
+use super::super::stand::{Stand, in_world, words};
 use super::*;
-use crate::config::Network;
-use crate::pipeline::upstream::Upstream;
 use crate::providers::google::tests::ACCOUNT;
 
 const GRANTED: &str = r#"{"access_token":"ya29.t","expires_in":3599,"token_type":"Bearer"}"#;
 const METADATA_PATH: &str = "/computeMetadata/v1/instance/service-accounts/default/token?scopes=https%3A%2F%2Fwww.googleapis.com%2Fauth%2Fcloud-platform";
 
 async fn search(source: Source, variables: &[(&str, String)]) -> Result<Token, Trouble> {
-    let upstream = Upstream::new();
-    let network = Network::default();
-    let env = |name: &str| {
-        let found = variables.iter().find(|(other, _)| *other == name);
-        found.map(|(_, value)| value.clone())
-    };
-    let world = World {
-        upstream: &upstream,
-        network: &network,
-        env: &env,
-        now: WallMs(1_796_036_400_000),
-    };
-    token_of(source, world).await
+    in_world(variables, async |world| token_of(source, world).await).await
 }
 
 fn text(token: Result<Token, Trouble>) -> String {
