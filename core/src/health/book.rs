@@ -96,7 +96,7 @@ pub struct Change {
     pub to: State,
 }
 
-/// A route as people read it: as of the last recompute, and what is in flight now.
+/// A route as people read it: as of the last recompute, but requests as of now.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measured {
     /// As requests read it.
@@ -109,7 +109,7 @@ pub struct Measured {
     pub in_flight: u32,
     /// Requests since the key was configured.
     pub requests: u64,
-    /// Recent requests, fading: for shares of traffic.
+    /// Recent requests up to now, fading: for shares of traffic.
     pub recent_requests: f64,
     /// Recent throughput.
     pub requests_per_minute: f64,
@@ -302,7 +302,7 @@ impl Book {
             latency_ms: route.latency.typical_ms(),
             in_flight: route.load.in_flight,
             requests: route.requests,
-            recent_requests: route.traffic.requests,
+            recent_requests: route.traffic.recent_requests(),
             requests_per_minute: route.traffic.requests_per_minute(),
             tokens_per_minute: route.traffic.tokens_per_minute(),
         }

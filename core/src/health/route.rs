@@ -108,7 +108,7 @@ pub(super) struct Load {
 /// Requests launched and tokens put out, fading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Traffic {
-    pub(super) requests: f64,
+    requests: f64,
     tokens: f64,
     /// For how long anything can have been counted, fading alike.
     ms: f64,
@@ -342,6 +342,11 @@ impl Traffic {
         self.requests = self.requests * kept + f64::from(requests);
         self.tokens = self.tokens * kept + tokens as f64;
         self.ms = self.ms * kept + elapsed_ms as f64;
+    }
+
+    /// Those since the last fold too: what was launched is counted at once.
+    pub(super) fn recent_requests(&self) -> f64 {
+        self.requests + f64::from(self.period_requests)
     }
 
     pub(super) fn requests_per_minute(&self) -> f64 {

@@ -73,8 +73,9 @@ pub fn merge(sightings: Vec<Sighting>, near_ms: u64, now: WallMs) -> Vec<Inciden
 }
 
 fn groups(mut sightings: Vec<Sighting>, near_ms: u64) -> Vec<Vec<Sighting>> {
+    // The whole of it at last: of two that differ anywhere, every node takes the same one first.
     let order = |s: &Sighting| (s.opened_at, s.node.clone(), s.id.clone());
-    sightings.sort_by_key(order);
+    sightings.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.cmp(b)));
     let mut groups: Vec<Vec<Sighting>> = Vec::new();
     for sighting in sightings {
         let same = groups

@@ -155,7 +155,7 @@ pub struct Event {
 }
 
 /// What one node saw of one trouble.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Sighting {
     /// The same on every node that saw the same hold; of its own node otherwise.
     pub id: String,

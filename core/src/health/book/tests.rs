@@ -403,3 +403,15 @@ fn throughput_is_counted_per_route() {
     assert!((measured.requests_per_minute - 120.0).abs() < 1.0);
     assert!((measured.tokens_per_minute - 12_000.0).abs() < 100.0);
 }
+
+#[test]
+fn shares_of_traffic_do_not_wait_for_a_recompute() {
+    let mut world = World::keys(2);
+    world.requests("a", 3, SERVED);
+    world.requests("b", 1, FAILED);
+    let recent = |world: &World, key| world.measured(key).recent_requests;
+    assert_eq!((recent(&world, "a"), recent(&world, "b")), (3.0, 1.0));
+    world.recompute();
+    let share = recent(&world, "a") / (recent(&world, "a") + recent(&world, "b"));
+    assert!((share - 0.75).abs() < 1e-9, "{share}");
+}

@@ -183,6 +183,17 @@ fn what_a_lost_node_had_open_is_lost_sight_of() {
     assert_eq!(over.clone().out_of_sight(WallMs(50)), over);
 }
 
+#[test]
+fn sightings_of_one_node_and_instant_are_told_alike_in_any_order() {
+    let refused = seen("n1", Phase::Resolved, 192, Some(192));
+    let mut failing = refused.clone();
+    failing.cause = Cause::Failing;
+    assert_eq!(
+        merged(vec![refused.clone(), failing.clone()]),
+        merged(vec![failing, refused])
+    );
+}
+
 fn any_sighting() -> impl Strategy<Value = Sighting> {
     let phase = prop::sample::select(vec![
         Phase::Standing,
