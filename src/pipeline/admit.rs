@@ -14,6 +14,7 @@ use holdline_core::routing::{ModelRule, Pin, RequestFacts, Target};
 
 use super::caller::bearer;
 use super::edit::{EditError, JsonBody};
+use super::outgoing::REQUEST_ID;
 use super::session::Session;
 use crate::api::error::ApiError;
 use crate::api::routes::Route;
@@ -84,7 +85,7 @@ pub(super) struct Inbound {
 /// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one. Fresh ones
 /// sort by time: records then go to the end of the index, not all over it.
 pub(super) fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get("x-request-id").and_then(|v| v.to_str().ok());
+    let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
     given
         .filter(|id| {
             !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic())

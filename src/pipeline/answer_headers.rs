@@ -8,6 +8,7 @@ use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 
 use super::failed::Judge;
+use super::outgoing::REQUEST_ID;
 
 /// By name, in lower case.
 const NAMES: [&str; 36] = [
@@ -79,7 +80,7 @@ pub(super) fn of(headers: &HeaderMap, judge: &Judge) -> HeaderMap {
         is_listed(name.as_str()) && !is_hop_by_hop(name, headers) && is_clean(value, judge)
     });
     for (name, value) in allowed {
-        let name = if name == "x-request-id" {
+        let name = if name == REQUEST_ID {
             UPSTREAM_ID
         } else {
             name.clone()

@@ -98,7 +98,7 @@ impl Pipeline {
             }
         };
         if let Ok(id) = HeaderValue::try_from(id) {
-            response.headers_mut().insert("x-request-id", id);
+            response.headers_mut().insert(outgoing::REQUEST_ID, id);
         }
         response
     }

@@ -3,18 +3,22 @@
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, Version};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Version};
 use tracing::info;
 
 use super::course::{Course, Flight};
 use super::edit::reshaped;
 use super::failed::{Failed, Judge};
 use super::tokens::Tokens;
+use crate::config::Network;
 use crate::protocols::{Malformed, Protocol, To, dropped};
 use crate::providers::{Adapter, Call, NotCallable, address};
 
 /// How the gateway names itself to providers.
-pub(super) const PRODUCT: &str = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+const PRODUCT: &str = concat!("holdline/", env!("CARGO_PKG_VERSION"));
+
+/// The request's id, in both directions.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Names that are told of what was dropped.
 const MAX_TOLD: usize = 32;
@@ -97,13 +101,13 @@ impl<'a> Outgoing<'a> {
             "*/*"
         };
         headers.insert(ACCEPT, HeaderValue::from_static(accepted));
-        headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
-        for (name, value) in &self.call.provider.network.extra_headers {
-            headers.insert(name, value.clone());
-        }
-        for (name, value) in &course.inbound.extra_headers {
-            headers.insert(name, value.clone());
-        }
+        let network = &self.call.provider.network;
+        introduce(
+            headers,
+            Some(&course.id),
+            network,
+            &course.inbound.extra_headers,
+        );
         let flight = course.flight.as_ref();
         let is_callers = flight.is_some_and(|flight| flight.attempt.direct_key);
         let (adapter, call) = (self.adapter, &self.call);
@@ -111,6 +115,22 @@ impl<'a> Outgoing<'a> {
             .prove(adapter, call, is_callers, judge, &mut request)
             .await?;
         Ok(request)
+    }
+}
+
+/// Says who calls and for which request, then what the configuration and the caller want said instead or besides.
+pub(super) fn introduce(
+    headers: &mut HeaderMap,
+    id: Option<&str>,
+    network: &Network,
+    callers: &[(HeaderName, HeaderValue)],
+) {
+    headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
+    if let Some(id) = id.and_then(|id| HeaderValue::try_from(id).ok()) {
+        headers.insert(REQUEST_ID, id);
+    }
+    for (name, value) in network.extra_headers.iter().chain(callers) {
+        headers.insert(name, value.clone());
     }
 }
 

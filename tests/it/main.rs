@@ -7,6 +7,7 @@ mod callers;
 mod custom;
 mod dialects;
 mod hostile;
+mod ids;
 mod kept;
 mod leaving;
 mod limits;

@@ -34,6 +34,8 @@ const PROVIDER_HEADER: &str = "x-model-provider";
 
 /// A request, admitted.
 pub(super) struct Asked {
+    /// The request's.
+    pub(super) id: String,
     pub(super) kept: Kept,
     pub(super) verb: Verb,
     pub(super) method: Method,
@@ -65,8 +67,8 @@ impl Asked {
     pub(super) async fn read(
         pipeline: &Pipeline,
         request: Request<Incoming>,
-        kept: Kept,
-        verb: Verb,
+        (kept, verb): (Kept, Verb),
+        id: &str,
         arrived: Instant,
     ) -> Result<(Self, Given), ApiError> {
         let live = Arc::clone(&pipeline.node.live());
@@ -104,6 +106,7 @@ impl Asked {
         let method = request.method().clone();
         let body = given(&method, request.into_body(), max_body_bytes).await?;
         let asked = Self {
+            id: id.to_owned(),
             kept,
             verb,
             method,

@@ -24,6 +24,7 @@ use holdline_core::walk::backoff_ms;
 use super::account;
 use super::admit;
 use super::failed::{Failed, Late};
+use super::outgoing::REQUEST_ID;
 use super::{Pipeline, Told};
 use crate::api::error::{ApiError, ErrorExtra, error_type};
 use crate::api::kept::Kept;
@@ -43,10 +44,10 @@ pub(super) async fn serve(
     let arrived = (Instant::now(), pipeline.node.clock.wall());
     let id = admit::request_id(request.headers());
     let dialect = kept.collection.protocol();
-    let asked = Asked::read(pipeline, request, kept, verb, arrived.0).await;
+    let asked = Asked::read(pipeline, request, (kept, verb), &id, arrived.0).await;
     let mut response = match asked {
         Ok((asked, body)) => {
-            let record = Record::new(&pipeline.node, &asked, id.clone(), arrived);
+            let record = Record::new(&pipeline.node, &asked, arrived);
             let served = run(pipeline, &asked, Source::of(body), record).await;
             served.unwrap_or_else(|refusal| refusal.into_response_in(dialect))
         }
@@ -57,7 +58,7 @@ pub(super) async fn serve(
         }
     };
     if let Ok(id) = HeaderValue::try_from(id) {
-        response.headers_mut().insert("x-request-id", id);
+        response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }

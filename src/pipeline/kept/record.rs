@@ -34,16 +34,11 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub(super) fn new(
-        node: &Arc<Node>,
-        asked: &Asked,
-        id: String,
-        arrived: (Instant, WallMs),
-    ) -> Self {
+    pub(super) fn new(node: &Arc<Node>, asked: &Asked, arrived: (Instant, WallMs)) -> Self {
         Self {
             _active: node.metrics.active(asked.verb.kind),
             node: Arc::clone(node),
-            id,
+            id: asked.id.clone(),
             arrived,
             provider: asked.provider.id.clone(),
             kind: asked.verb.kind,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::super::Pipeline;
 use super::super::call::{Limit, refused};
 use super::super::failed::{Failed, Judge, Late};
-use super::super::outgoing::PRODUCT;
+use super::super::outgoing::introduce;
 use super::super::upstream::sent::{Broken, Passing, Progress, Sent};
 use super::asked::{Asked, Given};
 use crate::config::Key;
@@ -136,13 +136,8 @@ impl<'a> Sending<'a> {
         *request.uri_mut() = self.address(adapter).map_err(misconfigured)?;
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
-        for (name, value) in &self.call.provider.network.extra_headers {
-            headers.insert(name, value.clone());
-        }
-        for (name, value) in &self.asked.extra_headers {
-            headers.insert(name, value.clone());
-        }
+        let (asked, network) = (self.asked, &self.call.provider.network);
+        introduce(headers, Some(&asked.id), network, &asked.extra_headers);
         if let Some(kind) = &self.asked.content_type {
             headers.insert(CONTENT_TYPE, kind.clone());
         }

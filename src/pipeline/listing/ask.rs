@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, USER_AGENT};
+use http::header::ACCEPT;
 use http::{HeaderMap, HeaderValue, Request, Uri};
 use http_body_util::{BodyExt, Limited};
 use serde::Deserialize;
@@ -15,7 +15,7 @@ use holdline_core::ids::ModelId;
 use crate::config::{Key, Provider};
 use crate::node::Node;
 use crate::pipeline::failed::Judge;
-use crate::pipeline::outgoing::PRODUCT;
+use crate::pipeline::outgoing::introduce;
 use crate::pipeline::tokens::Tokens;
 use crate::pipeline::upstream::Upstream;
 use crate::protocols::Operation;
@@ -110,10 +110,7 @@ impl Asker {
         *request.uri_mut() = place;
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(PRODUCT));
-        for (name, value) in &call.provider.network.extra_headers {
-            headers.insert(name, value.clone());
-        }
+        introduce(headers, None, &call.provider.network, &[]);
         let mut judge = Judge::of_key(&self.node, call.provider, call.key);
         let proved = self
             .tokens
