@@ -3,6 +3,7 @@
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use holdline_core::failure::FailureClass;
 
@@ -42,33 +43,26 @@ pub struct ErrorBody {
 }
 
 /// `extra_fields` of an error.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ErrorExtra {
     /// The closed set of kinds, for programs.
     pub error_type: &'static str,
     /// Who refused, where it was a provider.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// As the caller named it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub original_model_requested: Option<String>,
     /// As the provider was asked for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_model_used: Option<String>,
     /// `chat_completion`, `chat_completion_stream`, `embedding` …
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request_type: Option<&'static str>,
     /// What it means.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_class: Option<FailureClass>,
     /// How long the provider asks to be left alone, within 1 s..5 min.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
     /// Milliseconds since the request arrived.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<u64>,
     /// Where it went.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub routing_info: Option<RoutingInfo>,
 }
 

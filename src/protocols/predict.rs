@@ -4,6 +4,7 @@
 
 use bytes::BytesMut;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::json::Member;
 use super::talk::{Texts, Usage, Vectors};
@@ -23,12 +24,11 @@ struct Body<'a> {
     parameters: Option<Parameters>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Instance<'a> {
     content: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
 }
 

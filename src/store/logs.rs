@@ -19,6 +19,7 @@ use rusqlite::{Connection, OptionalExtension};
 use rusqlite_migration::{M, Migrations};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use time::OffsetDateTime;
 
 use super::{Fault, Store, StoreError, open, unsigned};
@@ -28,6 +29,7 @@ use queue::{Batch, Queue};
 
 /// One request, as `GET /api/logs/{id}` answers it. Made on the request's way: it holds what is cheap to
 /// take along, and becomes text on the writer's thread.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 pub struct RequestLog {
     /// The request's id.
@@ -52,26 +54,20 @@ pub struct RequestLog {
     /// Streamed.
     pub is_stream: bool,
     /// `{prompt_tokens, completion_tokens, total_tokens}` where the provider told.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub token_usage: Option<Usage>,
     /// The caller's virtual key, where it showed one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_key_id: Option<String>,
     /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub virtual_key_name: Option<String>,
     /// The key that served; none when all attempts failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub selected_key_id: Option<KeyId>,
     /// Its name.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub selected_key_name: Option<String>,
     /// Attempts after the first.
     pub number_of_retries: u32,
     /// 0 primary, 1 first fallback.
     pub fallback_index: u32,
     /// Class and status of the error that was answered.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error_details: Option<ErrorDetails>,
     /// Engines that wrote to `routing_engine_logs`.
     pub routing_engines_used: Vec<Engine>,

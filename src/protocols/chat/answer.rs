@@ -1,6 +1,7 @@
 //! Whole answers of chat completions.
 
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::request::{parts, thoughts, tool_call};
 use super::seen::WireUsage;
@@ -108,15 +109,14 @@ struct Message<'a> {
 }
 
 /// Reasoning with its seal, so that a client can hand it back.
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(tag = "type")]
 pub(super) enum Detail<'a> {
     #[serde(rename = "reasoning.text")]
     Text {
         index: usize,
-        #[serde(skip_serializing_if = "Option::is_none")]
         text: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         signature: Option<&'a str>,
     },
     #[serde(rename = "reasoning.encrypted")]

@@ -4,6 +4,7 @@ use bytes::BytesMut;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
 use super::DONE;
 use super::answer::{Detail, UsageOut, finish_reason, stop};
@@ -211,6 +212,7 @@ fn content(raw: &RawValue, out: &mut Vec<Delta>) {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct ChunkOut<'a> {
     id: &'a str,
@@ -218,9 +220,7 @@ struct ChunkOut<'a> {
     created: u64,
     model: &'a str,
     choices: &'a [ChoiceOut<'a>],
-    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageOut>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     extra_fields: Option<&'a RawValue>,
 }
 
@@ -232,17 +232,13 @@ struct ChoiceOut<'a> {
     finish_reason: Option<&'static str>,
 }
 
+#[skip_serializing_none]
 #[derive(Default, Serialize)]
 struct PieceOut<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     role: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_content: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_details: Option<[Detail<'a>; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<[CallOut<'a>; 1]>,
 }
 

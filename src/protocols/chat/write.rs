@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use crate::protocols::json::Json;
 use crate::protocols::talk::{
@@ -10,43 +11,29 @@ use crate::protocols::talk::{
 };
 use crate::protocols::{To, Unsupported, Written};
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     frequency_penalty: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     presence_penalty: Option<&'a Number>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<WireFormat<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stream_options: Option<StreamOptions>,
 }
 
@@ -129,14 +116,12 @@ struct WireTool<'a> {
     function: Function<'a>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Function<'a> {
     name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
 }
 
@@ -163,13 +148,12 @@ enum WireFormat<'a> {
     JsonSchema { json_schema: Schema<'a> },
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Schema<'a> {
     name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
     schema: &'a Json,
-    #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use crate::protocols::json::Json;
 use crate::protocols::talk::{
@@ -15,35 +16,26 @@ use crate::protocols::{To, Unsupported, Written};
 /// Used to turn an amount of thinking into tokens where the client set no limit.
 const USUAL_MAX_TOKENS: u64 = 8_000;
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     strict_tools: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     p: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     k: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     frequency_penalty: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     presence_penalty: Option<&'a Number>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop_sequences: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<WireFormat<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
     /// Required, also where it says nothing.
     stream: bool,
@@ -108,12 +100,11 @@ struct WireTool<'a> {
     function: Declared<'a>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Declared<'a> {
     name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<&'a Json>,
 }
 

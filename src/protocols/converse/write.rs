@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use super::answer::ReasoningOut;
 use super::read::format_of;
@@ -16,6 +17,7 @@ use crate::protocols::talk::{
 };
 use crate::protocols::{To, Unsupported, Written};
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
@@ -24,9 +26,7 @@ struct Body<'a> {
     system: Vec<Block<'a>>,
     #[serde(skip_serializing_if = "Inference::is_empty")]
     inference_config: Inference<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
     #[serde(skip_serializing_if = "More::is_empty")]
     additional_model_request_fields: More,
@@ -75,14 +75,12 @@ enum WireSource<'a> {
     S3Location { uri: &'a str },
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Inference<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop_sequences: &'a [String],
@@ -155,23 +153,20 @@ struct Structure<'a> {
 }
 
 /// The schema is the text of JSON.
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct WireFormat<'a> {
     schema: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
 }
 
 /// What is the model vendor's own.
+#[skip_serializing_none]
 #[derive(Default, Serialize)]
 struct More {
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'static str>,
 }
 

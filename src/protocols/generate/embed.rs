@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::read::{count, take, text};
 use super::{told, wire};
@@ -182,17 +183,14 @@ struct Several<'a> {
     requests: Vec<One<'a>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct One<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
     content: Content<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     task_type: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     output_dimensionality: Option<u64>,
 }
 

@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
+use serde_with::skip_serializing_none;
 
 use crate::protocols::json::Json;
 use crate::protocols::talk::{Media, Part, Source, Thought};
@@ -18,22 +19,17 @@ pub(super) struct Content<'a> {
 }
 
 /// A part. One of its first members is there.
+#[skip_serializing_none]
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct PartOut<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     inline_data: Option<Inline<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     file_data: Option<File<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<CallOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     function_response: Option<ResponseOut<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     thought: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<Cow<'a, str>>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use super::parts::{
     Content, Outcome, PartOut, Sealed, call_part, media_part, result_part, text_part,
@@ -21,15 +22,13 @@ const NO_SEAL: &str = "skip_thought_signature_validator";
 /// The least that the largest model of 2.5 thinks.
 const LEAST_OF_PRO: i64 = 128;
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Content<'a>>,
     contents: Vec<Content<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<[Tools<'a>; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Config::is_empty")]
     generation_config: Config<'a>,
@@ -41,15 +40,13 @@ struct Tools<'a> {
     function_declarations: Vec<Function<'a>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Function<'a> {
     name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters_json_schema: Option<&'a Json>,
 }
 
@@ -67,32 +64,22 @@ struct Calling<'a> {
     allowed_function_names: Option<[&'a str; 1]>,
 }
 
+#[skip_serializing_none]
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Config<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     presence_penalty: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     frequency_penalty: Option<&'a Number>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop_sequences: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_mime_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_schema: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<&'a Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<Thinking>,
 }
 
@@ -112,12 +99,11 @@ impl Config<'_> {
     }
 }
 
+#[skip_serializing_none]
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Thinking {
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_level: Option<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     include_thoughts: bool,

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use crate::protocols::json::Json;
 use crate::protocols::talk::{
@@ -21,32 +22,24 @@ const MAX_TOKENS_REASONING: u64 = 16_000;
 /// The least that may be thought.
 const LEAST_BUDGET: u64 = 1_024;
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
     max_tokens: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     system: Option<System<'a>>,
     messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_k: Option<u64>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     stop_sequences: &'a [String],
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<Metadata<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::Number;
+use serde_with::skip_serializing_none;
 
 use crate::protocols::json::Json;
 use crate::protocols::talk::{
@@ -12,35 +13,26 @@ use crate::protocols::talk::{
 };
 use crate::protocols::{To, Unsupported, Written};
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct Body<'a> {
     model: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<Cow<'a, str>>,
     input: Vec<ItemOut<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<WireTool<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Choice<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parallel_tool_calls: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     top_p: Option<&'a Number>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<ReasoningOut>,
     #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     include: &'static [&'static str],
-    #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<&'a str>,
     /// The whole conversation is sent each time.
     store: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stream: Option<bool>,
 }
 
@@ -79,6 +71,7 @@ enum Output<'a> {
     Parts(Vec<PartOut<'a>>),
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum PartOut<'a> {
@@ -95,11 +88,8 @@ enum PartOut<'a> {
         image_url: Cow<'a, str>,
     },
     InputFile {
-        #[serde(skip_serializing_if = "Option::is_none")]
         filename: Option<&'a str>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         file_data: Option<String>,
-        #[serde(skip_serializing_if = "Option::is_none")]
         file_url: Option<&'a str>,
     },
     InputAudio {
@@ -113,14 +103,13 @@ struct Sound<'a> {
     format: &'a str,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct WireTool<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<&'a Json>,
     /// Strict where it is absent: said in every case.
     strict: bool,
@@ -142,16 +131,15 @@ struct TextOut<'a> {
     format: FormatOut<'a>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum FormatOut<'a> {
     JsonObject,
     JsonSchema {
         name: &'a str,
-        #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<&'a str>,
         schema: &'a Json,
-        #[serde(skip_serializing_if = "Option::is_none")]
         strict: Option<bool>,
     },
 }

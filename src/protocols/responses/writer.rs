@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use serde::Serialize;
+use serde_with::skip_serializing_none;
 
 use super::item::{
     Body, Item, ItemOut, PartOut, ResponseOut, SummaryOut, Whole, response_id, status,
@@ -10,31 +11,22 @@ use crate::protocols::talk::{Delta, Stop, Thought, Usage};
 use crate::protocols::{Shown, WriteStream, write_event};
 
 /// An event about an item or a piece of one. Absent members do not belong to its type.
+#[skip_serializing_none]
 #[derive(Default, Serialize)]
 struct Piece<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     sequence_number: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
     item_id: Option<&'a str>,
     output_index: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
     content_index: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     summary_index: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     item: Option<ItemOut<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<AnyPart<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     delta: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     arguments: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<[(); 0]>,
 }
 
