@@ -16,6 +16,7 @@ fn read<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Vec<Event> {
         }
     }
     events.extend(reader.last());
+    assert_eq!(reader.next_event(), Ok(None));
     events
 }
 

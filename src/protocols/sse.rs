@@ -1,8 +1,9 @@
 //! Reads server-sent events from bytes, however the network cut them.
 //!
 //! Lines may end in LF, CRLF or CR; comments and unknown fields are dropped; an event that the end of
-//! the stream cuts short of its blank line still counts if its line is whole. Bytes are never decoded:
-//! a character may be cut anywhere.
+//! the stream cuts short of its blank line still counts if its line is whole. Where the blank line between
+//! two events is missing, data that is whole by itself ends its event. Bytes are never decoded: a character
+//! may be cut anywhere.
 
 use bytes::{Bytes, BytesMut};
 
@@ -42,7 +43,39 @@ pub struct SseReader {
     buffer: BytesMut,
     /// Up to here `buffer` holds no end of an event.
     scanned: usize,
+    /// Where the line under way begins.
+    line: usize,
+    /// What the lines before it were.
+    lines: Lines,
     started: bool,
+}
+
+/// The lines of an event so far.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lines {
+    data: Data,
+    named: bool,
+}
+
+/// The data of an event so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Data {
+    #[default]
+    None,
+    /// One line of it, which is JSON or a mark by itself.
+    Whole,
+    /// Any other.
+    Part,
+}
+
+/// How the next line begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    Data,
+    Name,
+    Other,
+    /// Too little of it is here.
+    Unknown,
 }
 
 impl SseReader {
@@ -65,7 +98,7 @@ impl SseReader {
     pub fn next_event(&mut self) -> Result<Option<Event>, TooLong> {
         while let Some(end) = self.find_end() {
             let block = self.buffer.split_to(end).freeze();
-            self.scanned = 0;
+            self.begin_event();
             // A mark that comes later is no start of the stream.
             self.started = true;
             if let Some(event) = parse(&block) {
@@ -81,6 +114,7 @@ impl SseReader {
     /// What is left when the stream is over: an event without its blank line.
     pub fn last(&mut self) -> Option<Event> {
         let rest = self.buffer.split().freeze();
+        self.begin_event();
         if !rest.ends_with(b"\n") && !rest.ends_with(b"\r") {
             // A line cut in the middle: only a mark that is whole by itself is believed.
             let start = memchr::memrchr2(b'\n', b'\r', &rest).map_or(0, |at| at + 1);
@@ -91,7 +125,15 @@ impl SseReader {
         parse(&rest)
     }
 
-    /// Where the first event ends: behind two line ends in a row.
+    const fn begin_event(&mut self) {
+        (self.scanned, self.line) = (0, 0);
+        self.lines = Lines {
+            data: Data::None,
+            named: false,
+        };
+    }
+
+    /// Where the first event ends: behind two line ends in a row, or before a line that begins another.
     fn find_end(&mut self) -> Option<usize> {
         let text = &self.buffer[..];
         let mut at = self.scanned;
@@ -112,12 +154,76 @@ impl SseReader {
                     self.scanned = line_end;
                     return None;
                 }
-                Some(_) => at = after_first,
+                Some(_) => {}
             }
+            let lines = self.lines.and(&text[self.line..line_end]);
+            match lines.end_before(begins(&text[after_first..])) {
+                None => {
+                    self.scanned = line_end;
+                    return None;
+                }
+                Some(true) => return Some(after_first),
+                Some(false) => {}
+            }
+            self.lines = lines;
+            (at, self.line) = (after_first, after_first);
         }
         self.scanned = at;
         None
     }
+}
+
+impl Lines {
+    /// With one more.
+    fn and(self, line: &[u8]) -> Self {
+        let Some(value) = field(line, b"data") else {
+            return Self {
+                named: self.named || field(line, b"event").is_some(),
+                ..self
+            };
+        };
+        let data = match self.data {
+            Data::None if is_whole(value) => Data::Whole,
+            Data::None | Data::Whole | Data::Part => Data::Part,
+        };
+        Self { data, ..self }
+    }
+
+    /// Whether the event ends where a line begins like this, though no blank line says so. None where
+    /// that cannot be told yet.
+    fn end_before(self, next: Begins) -> Option<bool> {
+        match (self.data, next) {
+            (Data::Whole, Begins::Data) => Some(true),
+            (Data::Whole, Begins::Name) => Some(self.named),
+            (Data::Whole, Begins::Unknown) => None,
+            (Data::Whole, Begins::Other) | (Data::None | Data::Part, _) => Some(false),
+        }
+    }
+}
+
+fn begins(line: &[u8]) -> Begins {
+    const STARTS: [(&[u8], Begins); 6] = [
+        (b"data:", Begins::Data),
+        (b"data\n", Begins::Data),
+        (b"data\r", Begins::Data),
+        (b"event:", Begins::Name),
+        (b"event\n", Begins::Name),
+        (b"event\r", Begins::Name),
+    ];
+    let found = STARTS.iter().find(|(start, _)| line.starts_with(start));
+    match found {
+        Some((_, begins)) => *begins,
+        None if STARTS.iter().any(|(start, _)| start.starts_with(line)) => Begins::Unknown,
+        None => Begins::Other,
+    }
+}
+
+/// Whether a line of data needs no other: a JSON object, or the mark of the end.
+fn is_whole(value: &[u8]) -> bool {
+    let value = value.trim_ascii();
+    let is_object = || value.starts_with(b"{") && value.ends_with(b"}");
+    value == b"[DONE]"
+        || (is_object() && serde_json::from_slice::<serde::de::IgnoredAny>(value).is_ok())
 }
 
 /// A body that should have been events, without the comments in it.
@@ -250,6 +356,62 @@ mod tests {
     }
 
     #[test]
+    fn a_missing_blank_line_joins_no_two_events() {
+        let cases: [(&str, &[&str]); 8] = [
+            (
+                "data: {}\ndata: {\"a\":1}\ndata: [DONE]\n",
+                &["{}", "{\"a\":1}", "[DONE]"],
+            ),
+            ("data: {}\r\ndata:{}\r\n\r\n", &["{}", "{}"]),
+            ("data: {}\n: hi\ndata: {}\n\n", &["{}", "{}"]),
+            (
+                "event: a\ndata: {}\nevent: b\ndata: {\"b\":1}\n",
+                &["{}", "{\"b\":1}"],
+            ),
+            // JSON over several lines, and a name behind the data, are as they should be.
+            (
+                "data: {\ndata: \"a\": {}\ndata: }\n\n",
+                &["{\n\"a\": {}\n}"],
+            ),
+            ("data: {\"a\":\ndata: {}\ndata: }\n\n", &["{\"a\":\n{}\n}"]),
+            ("data: {}\nevent: a\n\n", &["{}"]),
+            ("data: one\ndata: {}\n\n", &["one\n{}"]),
+        ];
+        for (wire, expected) in cases {
+            assert_eq!(data(&[wire.as_bytes()]), expected, "{wire:?}");
+            let bytes: Vec<&[u8]> = wire.as_bytes().chunks(1).collect();
+            assert_eq!(data(&bytes), expected, "{wire:?} by bytes");
+        }
+        let named = read(&[b"event: a\ndata: {}\nevent: b\ndata: {}\n"]);
+        let names: Vec<_> = named.iter().map(|(name, _)| name.as_deref()).collect();
+        assert_eq!(names, [Some("a"), Some("b")]);
+        assert_eq!(
+            read(&[b"data: {}\nevent: a\n\n"])[0].0.as_deref(),
+            Some("a")
+        );
+    }
+
+    #[test]
+    fn nothing_follows_the_last_event() {
+        for end in [
+            "data: {\"a\":1}",
+            "data: {\"a\":1}\n",
+            "data: {\"a\":1}\nid: 1\n",
+            "\n",
+        ] {
+            let mut reader = SseReader::default();
+            reader.push(end.as_bytes());
+            assert_eq!(reader.next_event(), Ok(None), "{end:?}");
+            let _ = reader.last();
+            assert_eq!(
+                (reader.next_event(), reader.last()),
+                (Ok(None), None),
+                "{end:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_line_cut_short_by_the_end_is_no_event() {
         assert_eq!(data(&[b"data: a\n\ndata: {\"b\""]), ["a"]);
         assert_eq!(data(&[b"data: a\n\ndata: [DONE]"]), ["a", "[DONE]"]);
@@ -279,7 +441,7 @@ mod tests {
         /// Cuts change nothing.
         #[test]
         fn cuts_change_nothing(
-            lines in prop::collection::vec("(data: ?[a-zé🦀]{0,4}|event: x|: c|)(\n|\r\n|\r)", 0..20),
+            lines in prop::collection::vec("(data: ?([a-zé🦀]{0,4}|\\{\\}|\\[DONE\\])|data|event: x|id: 1|: c|)(\n|\r\n|\r)", 0..20),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
             let text = lines.concat();
