@@ -5,7 +5,7 @@ use http::{HeaderName, HeaderValue, Request, Uri};
 
 use holdline_core::time::WallMs;
 
-use super::{Adapter, Call, Credential, NotCallable, join, put_secret};
+use super::{Adapter, Call, Credential, NotCallable, join};
 use crate::protocols::Operation;
 use crate::protocols::kept::Collection;
 
@@ -59,11 +59,6 @@ impl Adapter for Anthropic {
         for beta in call.client.get_all(&BETA_HEADER) {
             headers.append(BETA_HEADER, beta.clone());
         }
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) | Credential::Token(secret) => {
-                put_secret(headers, KEY_HEADER, "", secret)
-            }
-        }
+        credential.put(headers, Some(KEY_HEADER))
     }
 }

@@ -1,14 +1,11 @@
 //! Azure OpenAI: deployments at the key's own endpoint, with `api-key` or a token of Entra ID.
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
 use http::{HeaderName, Request, Uri};
 
 use holdline_core::time::WallMs;
 
-use super::{
-    Adapter, Call, Credential, Form, Grant, NotCallable, join, openai, percent_encoded, put_secret,
-};
+use super::{Adapter, Call, Credential, Form, Grant, NotCallable, join, openai, percent_encoded};
 use crate::config::vendor::{AzureKey, Vendor};
 use crate::protocols::Protocol;
 use crate::protocols::kept::Collection;
@@ -108,11 +105,6 @@ impl Adapter for Azure {
         _now: WallMs,
         request: &mut Request<Bytes>,
     ) -> Result<(), NotCallable> {
-        let headers = request.headers_mut();
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) => put_secret(headers, KEY_HEADER, "", secret),
-            Credential::Token(token) => put_secret(headers, AUTHORIZATION, "Bearer ", token),
-        }
+        credential.put(request.headers_mut(), Some(KEY_HEADER))
     }
 }

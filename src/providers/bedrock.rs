@@ -1,14 +1,12 @@
 //! Amazon Bedrock's runtime: calls are signed for the key's region, or carry an API key of Bedrock.
 
 use bytes::Bytes;
-use http::header::{ACCEPT, AUTHORIZATION};
+use http::header::ACCEPT;
 use http::{HeaderValue, Request, Uri};
 
 use holdline_core::time::WallMs;
 
-use super::{
-    Adapter, Call, Credential, Grant, NotCallable, aws, join, percent_encoded, put_secret,
-};
+use super::{Adapter, Call, Credential, Grant, NotCallable, aws, join, percent_encoded};
 use crate::config::vendor::{BedrockKey, Vendor};
 use crate::protocols::event_stream;
 
@@ -117,10 +115,7 @@ impl Adapter for Bedrock {
         let own = config(call).and_then(|config| config.keys.as_ref());
         let keys = match (credential, own) {
             (Credential::Aws(keys), _) | (_, Some(keys)) => keys,
-            (Credential::Secret(secret) | Credential::Token(secret), None) => {
-                return put_secret(request.headers_mut(), AUTHORIZATION, "Bearer ", secret);
-            }
-            (Credential::None, None) => return Ok(()),
+            (bearer, None) => return bearer.put(request.headers_mut(), None),
         };
         aws::sign(request, keys, region(call), "bedrock", now)
     }
@@ -130,6 +125,7 @@ impl Adapter for Bedrock {
 mod tests {
     use holdline_core::replica::Documents;
     use http::HeaderMap;
+    use http::header::AUTHORIZATION;
     use serde_json::{Value, json};
 
     use super::*;

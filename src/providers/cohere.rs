@@ -1,12 +1,8 @@
 //! Cohere: its own chat and rerank, and its endpoint that speaks OpenAI's embeddings.
 
-use bytes::Bytes;
-use http::header::AUTHORIZATION;
-use http::{Request, Uri};
+use http::Uri;
 
-use holdline_core::time::WallMs;
-
-use super::{Adapter, Call, Credential, NotCallable, join, put_secret};
+use super::{Adapter, Call, NotCallable, join};
 use crate::protocols::Protocol;
 use crate::protocols::passing::Passing;
 
@@ -38,20 +34,5 @@ impl Adapter for Cohere {
 
     fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
         Ok(vec![join(call.base(), "/v1/models?page_size=1000")?])
-    }
-
-    fn sign(
-        &self,
-        _call: &Call<'_>,
-        credential: Credential<'_>,
-        _now: WallMs,
-        request: &mut Request<Bytes>,
-    ) -> Result<(), NotCallable> {
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) | Credential::Token(secret) => {
-                put_secret(request.headers_mut(), AUTHORIZATION, "Bearer ", secret)
-            }
-        }
     }
 }

@@ -2,12 +2,11 @@
 //! asked of its endpoint that speaks like OpenAI.
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
 use http::{HeaderName, Request, Uri};
 
 use holdline_core::time::WallMs;
 
-use super::{Adapter, Call, Credential, NotCallable, join, percent_encoded, put_secret};
+use super::{Adapter, Call, Credential, NotCallable, join, percent_encoded};
 use crate::protocols::{Operation, Protocol};
 
 const KEY_HEADER: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -69,15 +68,7 @@ impl Adapter for Gemini {
         _now: WallMs,
         request: &mut Request<Bytes>,
     ) -> Result<(), NotCallable> {
-        let headers = request.headers_mut();
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) if call.protocol != Protocol::Embeddings => {
-                put_secret(headers, KEY_HEADER, "", secret)
-            }
-            Credential::Secret(secret) | Credential::Token(secret) => {
-                put_secret(headers, AUTHORIZATION, "Bearer ", secret)
-            }
-        }
+        let key_header = (call.protocol != Protocol::Embeddings).then_some(KEY_HEADER);
+        credential.put(request.headers_mut(), key_header)
     }
 }

@@ -23,6 +23,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Uri};
 
@@ -154,6 +155,33 @@ pub enum Credential<'a> {
     Aws(&'a aws::AwsKeys),
 }
 
+impl Credential<'_> {
+    /// Puts it into headers: a key's value into `key_header` where the provider has one, all else behind
+    /// `Authorization: Bearer`. Keys of AWS stand in none: they sign.
+    ///
+    /// # Errors
+    /// When it cannot stand in a header.
+    pub fn put(
+        self,
+        headers: &mut HeaderMap,
+        key_header: Option<HeaderName>,
+    ) -> Result<(), NotCallable> {
+        let (name, prefix, secret) = match (self, key_header) {
+            (Self::None | Self::Aws(_), _) => return Ok(()),
+            (Self::Secret(secret), Some(name)) => (name, "", secret),
+            (Self::Secret(secret) | Self::Token(secret), _) => (AUTHORIZATION, "Bearer ", secret),
+        };
+        if secret.expose().is_empty() {
+            return Ok(());
+        }
+        let value = HeaderValue::try_from(format!("{prefix}{}", secret.expose()));
+        let mut value = value.map_err(|_| "the key's value cannot stand in a header")?;
+        value.set_sensitive(true);
+        headers.insert(name, value);
+        Ok(())
+    }
+}
+
 /// How what proves a call is come by, where the key is no plain secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -252,17 +280,19 @@ pub trait Adapter: Sync {
     }
 
     /// Puts credentials and the provider's own headers on a request that is otherwise complete, its
-    /// body included: signatures cover it.
+    /// body included: signatures cover it. Keys are bearer tokens unless the provider has its own way.
     ///
     /// # Errors
     /// When a credential cannot stand where it must.
     fn sign(
         &self,
-        call: &Call<'_>,
+        _call: &Call<'_>,
         credential: Credential<'_>,
-        now: WallMs,
+        _now: WallMs,
         request: &mut Request<Bytes>,
-    ) -> Result<(), NotCallable>;
+    ) -> Result<(), NotCallable> {
+        credential.put(request.headers_mut(), None)
+    }
 }
 
 /// Where a call goes: where its provider's configuration says that such requests go, else where such providers
@@ -307,26 +337,6 @@ pub fn join(base: &Uri, path: &str) -> Result<Uri, NotCallable> {
 fn is_version(segment: &str) -> bool {
     let digits = segment.strip_prefix('v');
     digits.is_some_and(|d| d.bytes().next().is_some_and(|b| b.is_ascii_digit()))
-}
-
-/// A secret in a header, behind a prefix such as `Bearer `.
-///
-/// # Errors
-/// When it cannot stand in one.
-pub fn put_secret(
-    headers: &mut HeaderMap,
-    name: HeaderName,
-    prefix: &str,
-    secret: &Secret,
-) -> Result<(), NotCallable> {
-    if secret.expose().is_empty() {
-        return Ok(());
-    }
-    let value = HeaderValue::try_from(format!("{prefix}{}", secret.expose()));
-    let mut value = value.map_err(|_| "the key's value cannot stand in a header")?;
-    value.set_sensitive(true);
-    headers.insert(name, value);
-    Ok(())
 }
 
 /// Text as one segment of a path, or one value of a query or form.

@@ -1,12 +1,8 @@
 //! OpenAI, and all who are called like it: `Authorization: Bearer`, paths under `/v1`.
 
-use bytes::Bytes;
-use http::header::AUTHORIZATION;
-use http::{Request, Uri};
+use http::Uri;
 
-use holdline_core::time::WallMs;
-
-use super::{Adapter, Call, Credential, NotCallable, join, put_secret};
+use super::{Adapter, Call, NotCallable, join};
 use crate::protocols::kept::Collection;
 use crate::protocols::{Operation, Protocol};
 
@@ -39,21 +35,6 @@ impl Adapter for OpenAi {
         let root = call.provider.chat_path.strip_suffix("/chat/completions");
         let path = format!("{}/models", root.unwrap_or("/v1"));
         Ok(vec![join(call.base(), &path)?])
-    }
-
-    fn sign(
-        &self,
-        _call: &Call<'_>,
-        credential: Credential<'_>,
-        _now: WallMs,
-        request: &mut Request<Bytes>,
-    ) -> Result<(), NotCallable> {
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) | Credential::Token(secret) => {
-                put_secret(request.headers_mut(), AUTHORIZATION, "Bearer ", secret)
-            }
-        }
     }
 }
 

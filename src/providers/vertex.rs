@@ -10,7 +10,6 @@ mod named;
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::AUTHORIZATION;
 use http::{HeaderName, Request, Uri};
 
 use holdline_core::time::WallMs;
@@ -19,7 +18,7 @@ use named::{How, Named};
 
 use super::{
     Adapter, Call, Credential, Grant, NotCallable, Reshape, gemini, google, is_version, join,
-    percent_encoded, put_secret,
+    percent_encoded,
 };
 use crate::config::vendor::{Alias, Vendor, VertexKey};
 use crate::protocols::{Operation, Protocol};
@@ -212,15 +211,11 @@ impl Adapter for Vertex {
                 headers.append(BETA_HEADER, beta.clone());
             }
         }
-        match credential {
-            Credential::None | Credential::Aws(_) => Ok(()),
-            Credential::Secret(secret) if !secret.expose().starts_with(ACCESS_TOKEN) => {
-                put_secret(headers, KEY_HEADER, "", secret)
-            }
-            Credential::Secret(secret) | Credential::Token(secret) => {
-                put_secret(headers, AUTHORIZATION, "Bearer ", secret)
-            }
-        }
+        let is_key = match credential {
+            Credential::Secret(secret) => !secret.expose().starts_with(ACCESS_TOKEN),
+            Credential::None | Credential::Token(_) | Credential::Aws(_) => false,
+        };
+        credential.put(headers, is_key.then_some(KEY_HEADER))
     }
 }
 

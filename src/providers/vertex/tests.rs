@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use holdline_core::replica::Documents;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
