@@ -2,7 +2,9 @@
 
 use http::{HeaderMap, Method};
 
-use crate::protocols::kept::{Behind, Collection, Verb};
+use super::paths;
+use super::routes::google_version;
+use crate::protocols::kept::{Collection, Verb};
 
 /// Longest id that is passed on.
 const MAX_ID: usize = 256;
@@ -12,32 +14,25 @@ const MAX_ID: usize = 256;
 pub struct Kept {
     /// Among what.
     pub collection: Collection,
-    /// Which one; none for all of them.
-    id: Option<String>,
-    /// What of it, with its slash; empty for the whole.
-    part: &'static str,
+    /// Which one, or which in which; none for all of them.
+    ids: Vec<String>,
+    /// What stands behind the collection's path.
+    behind: String,
+    /// The same with marks for ids.
+    pattern: &'static str,
 }
 
 impl Kept {
     /// What stands behind the collection's path.
     #[must_use]
-    pub fn behind(&self) -> String {
-        match &self.id {
-            Some(id) => format!("/{id}{}", self.part),
-            None => String::new(),
-        }
+    pub fn behind(&self) -> &str {
+        &self.behind
     }
 
-    /// Its id, empty for the whole collection.
+    /// The ids in it, and the model's name; none for the whole collection.
     #[must_use]
-    pub fn id(&self) -> &str {
-        self.id.as_deref().unwrap_or_default()
-    }
-
-    /// What of it is meant, with a leading slash; empty for the whole.
-    #[must_use]
-    pub const fn part(&self) -> &'static str {
-        self.part
+    pub fn ids(&self) -> &[String] {
+        &self.ids
     }
 
     /// What the method asks of it; none where that is not served.
@@ -54,12 +49,8 @@ impl Kept {
     }
 
     fn verbs(&self) -> impl Iterator<Item = Verb> {
-        let behind = match self.id {
-            Some(_) => Behind::Id(self.part),
-            None => Behind::Nothing,
-        };
         let verbs = self.collection.verbs().iter().copied();
-        verbs.filter(move |verb| verb.behind == behind)
+        verbs.filter(move |verb| verb.behind == self.pattern)
     }
 }
 
@@ -71,13 +62,12 @@ pub fn find(path: &str, headers: &HeaderMap) -> Option<Kept> {
     lookup(path, anthropics)
 }
 
-/// The path as metrics label it, without its id.
+/// The path as metrics label it, without its ids.
 #[must_use]
 pub fn label(path: &str) -> Option<String> {
     let kept = lookup(path, false)?;
-    let root = path.strip_suffix(&kept.behind())?;
-    let behind = kept.id.map(|_| format!("/{{id}}{}", kept.part));
-    Some(format!("{root}{}", behind.unwrap_or_default()))
+    let root = path.strip_suffix(kept.behind())?;
+    Some(format!("{root}{}", kept.pattern))
 }
 
 fn lookup(path: &str, anthropics: bool) -> Option<Kept> {
@@ -91,6 +81,9 @@ fn lookup(path: &str, anthropics: bool) -> Option<Kept> {
         let rest = rest.strip_prefix("/v1").unwrap_or(rest);
         return among(rest, &OPENAI);
     }
+    if let Some(rest) = path.strip_prefix(paths::GENAI) {
+        return googles(rest);
+    }
     let rest = path.strip_prefix("/v1")?;
     let files = if anthropics {
         Collection::AnthropicFiles
@@ -100,44 +93,65 @@ fn lookup(path: &str, anthropics: bool) -> Option<Kept> {
     among(rest, &[files, Collection::MessageBatches]).or_else(|| among(rest, &OPENAI))
 }
 
-const OPENAI: [Collection; 3] = [
+const OPENAI: [Collection; 5] = [
     Collection::Responses,
     Collection::Files,
+    Collection::Uploads,
     Collection::Batches,
+    Collection::Containers,
 ];
+
+const GOOGLE: [Collection; 4] = [
+    Collection::GoogleFiles,
+    Collection::GoogleBatches,
+    Collection::GoogleModels,
+    Collection::GoogleCaches,
+];
+
+/// Behind `/genai`. Uploads and downloads have places of their own before the version.
+fn googles(path: &str) -> Option<Kept> {
+    if let Some(rest) = path.strip_prefix("/upload") {
+        return among(google_version(rest)?, &[Collection::GoogleUploads]);
+    }
+    if let Some(rest) = path.strip_prefix("/download") {
+        let found = among(google_version(rest)?, &[Collection::GoogleFiles])?;
+        return found.pattern.ends_with(":download").then_some(found);
+    }
+    among(google_version(path)?, &GOOGLE)
+}
 
 fn among(path: &str, collections: &[Collection]) -> Option<Kept> {
     collections.iter().find_map(|collection| {
         let behind = path.strip_prefix(collection.path())?;
-        let kept = if behind.is_empty() {
-            Kept {
+        collection.verbs().iter().find_map(|verb| {
+            let ids = ids_in(behind, verb.behind)?;
+            Some(Kept {
                 collection: *collection,
-                id: None,
-                part: "",
-            }
-        } else {
-            let behind = behind.strip_prefix('/')?;
-            let (id, rest) = behind.split_at(behind.find('/').unwrap_or(behind.len()));
-            let parts = collection.verbs().iter();
-            let part = parts.filter_map(|verb| match verb.behind {
-                Behind::Id(part) => Some(part),
-                Behind::Nothing => None,
-            });
-            Kept {
-                collection: *collection,
-                id: Some(id).filter(|id| is_id(id)).map(str::to_owned),
-                part: part.into_iter().find(|part| *part == rest)?,
-            }
-        };
-        let is_served = (behind.is_empty() || kept.id.is_some()) && kept.verbs().next().is_some();
-        is_served.then_some(kept)
+                ids: ids.into_iter().map(str::to_owned).collect(),
+                behind: behind.to_owned(),
+                pattern: verb.behind,
+            })
+        })
     })
+}
+
+/// What stands in a path where the pattern has its marks; none where it is another path.
+fn ids_in<'p>(mut path: &'p str, mut pattern: &str) -> Option<Vec<&'p str>> {
+    let mut ids = Vec::new();
+    while let Some((before, rest)) = pattern.split_once('{') {
+        let (_, after) = rest.split_once('}')?;
+        path = path.strip_prefix(before)?;
+        let (id, behind) = path.split_at(path.find(['/', ':']).unwrap_or(path.len()));
+        ids.push(Some(id).filter(|id| is_id(id))?);
+        (path, pattern) = (behind, after);
+    }
+    (path == pattern).then_some(ids)
 }
 
 /// Nothing that could lead elsewhere.
 fn is_id(id: &str) -> bool {
-    let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    (1..=MAX_ID).contains(&id.len()) && id.bytes().all(is_safe)
+    let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+    (1..=MAX_ID).contains(&id.len()) && id.bytes().all(is_safe) && !id.starts_with('.')
 }
 
 #[cfg(test)]
@@ -146,7 +160,10 @@ mod tests {
 
     #[test]
     fn paths_lead_to_what_is_kept() {
-        use Collection::{AnthropicFiles, Batches, Files, MessageBatches, Responses};
+        use Collection::{
+            AnthropicFiles, Batches, Containers, Files, GoogleBatches, GoogleCaches, GoogleFiles,
+            GoogleModels, GoogleUploads, MessageBatches, Responses, Uploads,
+        };
         for (path, expected) in [
             (
                 "/v1/responses/resp_1",
@@ -191,6 +208,74 @@ mod tests {
                 "/anthropic/v1/messages/batches/b",
                 Some((MessageBatches, "/b", "GET, DELETE")),
             ),
+            ("/v1/uploads", Some((Uploads, "", "POST"))),
+            (
+                "/openai/v1/uploads/u_1/parts",
+                Some((Uploads, "/u_1/parts", "POST")),
+            ),
+            ("/v1/containers", Some((Containers, "", "POST, GET"))),
+            (
+                "/v1/containers/c_1",
+                Some((Containers, "/c_1", "GET, DELETE")),
+            ),
+            (
+                "/openai/containers/c/files",
+                Some((Containers, "/c/files", "POST, GET")),
+            ),
+            (
+                "/v1/containers/c/files/f",
+                Some((Containers, "/c/files/f", "GET, DELETE")),
+            ),
+            (
+                "/v1/containers/c/files/f/content",
+                Some((Containers, "/c/files/f/content", "GET")),
+            ),
+            (
+                "/genai/upload/v1beta/files",
+                Some((GoogleUploads, "", "POST")),
+            ),
+            ("/genai/v1beta/files", Some((GoogleFiles, "", "GET"))),
+            (
+                "/genai/v1/files/abc-1",
+                Some((GoogleFiles, "/abc-1", "GET, DELETE")),
+            ),
+            (
+                "/genai/v1beta/files/a:download",
+                Some((GoogleFiles, "/a:download", "GET")),
+            ),
+            (
+                "/genai/download/v1beta/files/a:download",
+                Some((GoogleFiles, "/a:download", "GET")),
+            ),
+            (
+                "/genai/v1beta/batches/b:cancel",
+                Some((GoogleBatches, "/b:cancel", "POST")),
+            ),
+            (
+                "/genai/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+                Some((
+                    GoogleModels,
+                    "/gemini-2.5-flash:batchGenerateContent",
+                    "POST",
+                )),
+            ),
+            (
+                "/genai/v1alpha/cachedContents/c",
+                Some((GoogleCaches, "/c", "GET, PATCH, DELETE")),
+            ),
+            ("/genai/upload/v1beta/files/a", None),
+            ("/genai/upload/files", None),
+            ("/genai/download/v1beta/files/a", None),
+            ("/genai/v9/files", None),
+            ("/genai/v1beta/files/../x", None),
+            ("/genai/v1beta/files/a:other", None),
+            ("/genai/v1beta/models", None),
+            ("/genai/v1beta/models/m", None),
+            ("/genai/v1beta/models/m:generateContent", None),
+            ("/v1/uploads/u", None),
+            ("/v1/containers/c/files/", None),
+            ("/v1/containers/c/files/..", None),
+            ("/v1/files/a:download", None),
             ("/v1/responses/", None),
             ("/v1/responses", None),
             ("/v1/responses/a/b", None),
@@ -205,7 +290,8 @@ mod tests {
             ("/files", None),
         ] {
             let found = find(path, &HeaderMap::new());
-            let found = found.map(|kept| (kept.collection, kept.behind(), kept.methods()));
+            let found =
+                found.map(|kept| (kept.collection, kept.behind().to_owned(), kept.methods()));
             let expected =
                 expected.map(|(c, behind, methods)| (c, behind.to_owned(), methods.to_owned()));
             assert_eq!(found, expected, "{path}");
@@ -233,6 +319,18 @@ mod tests {
             (
                 "/anthropic/v1/messages/batches/b",
                 Some("/anthropic/v1/messages/batches/{id}"),
+            ),
+            (
+                "/v1/containers/c/files/f/content",
+                Some("/v1/containers/{id}/files/{id}/content"),
+            ),
+            (
+                "/genai/download/v1beta/files/a:download",
+                Some("/genai/download/v1beta/files/{id}:download"),
+            ),
+            (
+                "/genai/v1beta/models/m-2.5:batchGenerateContent",
+                Some("/genai/v1beta/models/{model}:batchGenerateContent"),
             ),
             ("/v1/files/a b", None),
         ] {

@@ -242,9 +242,14 @@ fn label_with_model(path: &str) -> String {
 /// What stands behind `models` in a path behind `/genai`.
 #[must_use]
 pub fn google_models(path: &str) -> Option<&str> {
-    let (version, rest) = path.strip_prefix('/')?.split_once('/')?;
-    matches!(version, "v1" | "v1beta" | "v1alpha").then_some(())?;
-    rest.strip_prefix("models")
+    google_version(path)?.strip_prefix("/models")
+}
+
+/// What stands behind the version, with its slash.
+pub(super) fn google_version(path: &str) -> Option<&str> {
+    let behind = path.strip_prefix('/')?;
+    let (version, rest) = behind.split_at(behind.find('/')?);
+    matches!(version, "v1" | "v1beta" | "v1alpha").then_some(rest)
 }
 
 /// Text out of a path. What is badly encoded stays as it is.

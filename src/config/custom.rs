@@ -12,7 +12,7 @@ use super::reader::Object;
 use crate::providers::{NotCallable, join, percent_encoded};
 
 /// What providers are asked for, under the names that log records have too.
-const KINDS: [&str; 35] = [
+const KINDS: [&str; 49] = [
     "list_models",
     "text_completion",
     "text_completion_stream",
@@ -48,18 +48,6 @@ const KINDS: [&str; 35] = [
     "batch_results",
     "batch_cancel",
     "batch_delete",
-];
-
-/// Kinds of Bifrost's that nobody is asked for here.
-const NEVER_ASKED: [&str; 26] = [
-    "compaction",
-    "ocr",
-    "video_generation",
-    "video_retrieve",
-    "video_download",
-    "video_delete",
-    "video_list",
-    "video_remix",
     "container_create",
     "container_list",
     "container_retrieve",
@@ -69,15 +57,27 @@ const NEVER_ASKED: [&str; 26] = [
     "container_file_retrieve",
     "container_file_content",
     "container_file_delete",
-    "passthrough",
-    "passthrough_stream",
-    "websocket_responses",
-    "realtime",
     "cached_content_create",
     "cached_content_list",
     "cached_content_retrieve",
     "cached_content_update",
     "cached_content_delete",
+];
+
+/// Kinds of Bifrost's that nobody is asked for here.
+const NEVER_ASKED: [&str; 12] = [
+    "compaction",
+    "ocr",
+    "video_generation",
+    "video_retrieve",
+    "video_download",
+    "video_delete",
+    "video_list",
+    "video_remix",
+    "passthrough",
+    "passthrough_stream",
+    "websocket_responses",
+    "realtime",
 ];
 
 /// What a provider is asked, where, and how its streams end. By default everything, where such providers take
@@ -133,18 +133,23 @@ impl Place {
         self.address(base, &self.0.replace("{model}", &percent_encoded(model)))
     }
 
-    /// The address of something that has an id. Where the place does not say where the id stands, it stands
-    /// behind it, with what follows it at other providers (`/cancel`).
+    /// The address of something that is kept: with these ids, and with this behind it at other providers
+    /// (`/ID/cancel`), which stands behind the place where that does not say where the ids stand.
     ///
     /// # Errors
     /// When no address comes of it.
-    pub fn of_id(&self, base: &Uri, id: &str, rest: &str) -> Result<Uri, NotCallable> {
-        if self.0.contains("{id}") || id.is_empty() {
-            return self.address(base, &self.0.replace("{id}", id));
+    pub fn of_kept(&self, base: &Uri, ids: &[String], behind: &str) -> Result<Uri, NotCallable> {
+        let Some(last) = ids.last() else {
+            return self.address(base, &self.0);
+        };
+        if ["{id}", "{model}"].iter().any(|mark| self.0.contains(mark)) {
+            let in_turn = |place: String, id: &String| place.replacen("{id}", id, 1);
+            let place = ids.iter().fold(self.0.replace("{model}", last), in_turn);
+            return self.address(base, &place.replace("{id}", last));
         }
         let (path, query) = self.0.split_once('?').unwrap_or((&self.0, ""));
         let mark = if query.is_empty() { "" } else { "?" };
-        self.address(base, &format!("{path}/{id}{rest}{mark}{query}"))
+        self.address(base, &format!("{path}{behind}{mark}{query}"))
     }
 
     fn address(&self, base: &Uri, text: &str) -> Result<Uri, NotCallable> {
@@ -340,6 +345,9 @@ mod tests {
             "batch_retrieve": "/b",
             "batch_cancel": "/b?v=1",
             "file_content": "/f/{id}/raw",
+            "batch_create": "/b/{model}/new",
+            "container_file_retrieve": "/in/{id}/{id}?again={id}",
+            "container_create": "/c",
         }}));
         let base = Uri::from_static("http://h/v1");
         let at = |kind: &str| {
@@ -355,15 +363,26 @@ mod tests {
         );
         assert_eq!(at("responses_stream").as_deref(), Some("http://h/v1/live"));
         assert_eq!(at("responses"), None);
-        let of = |kind: &str, rest: &str| {
+        let of = |kind: &str, ids: &[&str], behind: &str| {
             let place = rules.place(kind).unwrap();
-            place.of_id(&base, "i-1", rest).unwrap().to_string()
+            let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+            place.of_kept(&base, &ids, behind).unwrap().to_string()
         };
-        assert_eq!(of("batch_retrieve", ""), "http://h/v1/b/i-1");
-        assert_eq!(
-            of("batch_cancel", "/cancel"),
-            "http://h/v1/b/i-1/cancel?v=1"
-        );
-        assert_eq!(of("file_content", "/content"), "http://h/v1/f/i-1/raw");
+        for (kind, ids, behind, expected) in [
+            ("batch_retrieve", &["i-1"][..], "/i-1", "/b/i-1"),
+            ("batch_cancel", &["i-1"], "/i-1/cancel", "/b/i-1/cancel?v=1"),
+            ("file_content", &["i-1"], "/i-1/content", "/f/i-1/raw"),
+            ("batch_create", &["m"], "/m:batch", "/b/m/new"),
+            (
+                "container_file_retrieve",
+                &["c", "f"],
+                "/c/files/f",
+                "/in/c/f?again=f",
+            ),
+            ("container_create", &[], "", "/c"),
+        ] {
+            let expected = format!("http://h/v1{expected}");
+            assert_eq!(of(kind, ids, behind), expected, "{kind}");
+        }
     }
 }

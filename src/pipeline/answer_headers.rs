@@ -11,7 +11,7 @@ use super::failed::Judge;
 use super::outgoing::REQUEST_ID;
 
 /// By name, in lower case.
-const NAMES: [&str; 36] = [
+const NAMES: [&str; 39] = [
     // Requests, as a provider's support finds them.
     "request-id",
     "apim-request-id",
@@ -43,6 +43,10 @@ const NAMES: [&str; 36] = [
     "sunset",
     "warning",
     "x-api-warning",
+    // How much of an upload there is.
+    "x-goog-upload-chunk-granularity",
+    "x-goog-upload-size-received",
+    "x-goog-upload-status",
     // How it came about.
     "azureml-model-session",
     "server-timing",
@@ -152,6 +156,9 @@ mod tests {
             "alt-svc",
             "strict-transport-security",
             "x-made-up",
+            "x-goog-upload-url",
+            "x-goog-upload-control-url",
+            "x-guploader-uploadid",
         ] {
             assert!(!is_listed(kept), "{kept}");
         }

@@ -36,18 +36,36 @@ pub(crate) fn identify(
             "virtual key not found: no virtual key has the value that was sent",
         ));
     };
+    counting(key, now).map(Some)
+}
+
+/// The virtual key by its id, for callers who showed it before and have a proof of that; an error where it does
+/// not count any more.
+pub(super) fn identified(
+    id: &str,
+    keys: &VirtualKeys,
+    now: WallMs,
+) -> Result<Arc<VirtualKey>, ApiError> {
+    let gone = || {
+        let message = "virtual key not found: the one that this was begun with is gone";
+        refusal(StatusCode::UNAUTHORIZED, "virtual_key_not_found", message)
+    };
+    counting(keys.with_id(id).ok_or_else(gone)?, now)
+}
+
+fn counting(key: &Arc<VirtualKey>, now: WallMs) -> Result<Arc<VirtualKey>, ApiError> {
     match key.blocked(now) {
         Some(why) => {
             let message = format!("the virtual key {:?} {why}", key.name);
             Err(refusal(StatusCode::FORBIDDEN, "access_blocked", message))
         }
-        None => Ok(Some(Arc::clone(key))),
+        None => Ok(Arc::clone(key)),
     }
 }
 
 /// `x-bf-vk` takes any value; the headers of the providers' SDKs only what is recognisably ours, because
 /// they may carry a provider's key as well.
-fn shown(headers: &HeaderMap) -> Option<&str> {
+pub(super) fn shown(headers: &HeaderMap) -> Option<&str> {
     let text = |name: &str| {
         let text = headers.get(name)?.to_str().ok()?.trim();
         (!text.is_empty()).then_some(text)

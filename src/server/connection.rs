@@ -2,7 +2,6 @@
 //! it in the TLS handshake or start with its preface.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::pin::pin;
 
 use http::{Request, Response};
@@ -18,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
 use super::linger::Lingering;
-use super::peer::WithPeer;
+use super::peer::{Peer, WithPeer};
 use super::strict::{HeadLimits, Refusal, Strict, WithRefusal};
 use super::{Body, Limits, tls};
 
@@ -37,8 +36,12 @@ pub(super) async fn serve<S>(
     S: Clone + Send + 'static,
     S::Future: Send + 'static,
 {
-    let Ok(peer) = stream.peer_addr() else {
+    let Ok(address) = stream.peer_addr() else {
         return;
+    };
+    let peer = Peer {
+        address,
+        has_tls: acceptor.is_some(),
     };
     let served = if let Some(acceptor) = acceptor {
         let shaken = tokio::select! {
@@ -78,7 +81,7 @@ pub(super) async fn serve<S>(
 async fn http1<S>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     service: S,
-    peer: SocketAddr,
+    peer: Peer,
     limits: Limits,
     shutdown: CancellationToken,
 ) -> hyper::Result<()>
@@ -110,7 +113,7 @@ where
 async fn http2<S>(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     service: S,
-    peer: SocketAddr,
+    peer: Peer,
     limits: Limits,
     shutdown: CancellationToken,
 ) -> hyper::Result<()>

@@ -5,9 +5,14 @@ use std::net::SocketAddr;
 use http::Request;
 use hyper::service::Service;
 
-/// The caller's address: a request extension.
+/// Who calls: a request extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer {
+    /// From where.
+    pub address: SocketAddr,
+    /// By TLS.
+    pub has_tls: bool,
+}
 
 /// Adds the connection's [`Peer`] to each request.
 pub(super) struct WithPeer<S> {
@@ -16,11 +21,8 @@ pub(super) struct WithPeer<S> {
 }
 
 impl<S> WithPeer<S> {
-    pub(super) const fn new(service: S, address: SocketAddr) -> Self {
-        Self {
-            service,
-            peer: Peer(address),
-        }
+    pub(super) const fn new(service: S, peer: Peer) -> Self {
+        Self { service, peer }
     }
 }
 

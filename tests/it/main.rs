@@ -21,4 +21,5 @@ mod support;
 mod telling;
 mod tls;
 mod tpm;
+mod uploads;
 mod vertex;

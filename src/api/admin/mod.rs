@@ -246,7 +246,10 @@ async fn wrong_method(method: Method, uri: Uri) -> Refusal {
 }
 
 fn peer(request: &Request) -> Option<IpAddr> {
-    request.extensions().get::<Peer>().map(|peer| peer.0.ip())
+    request
+        .extensions()
+        .get::<Peer>()
+        .map(|peer| peer.address.ip())
 }
 
 fn now_seconds() -> u64 {

@@ -25,7 +25,7 @@ pub(super) async fn login(
         text.ok_or_else(|| Refusal::bad(format!("{name} is missing")))
     };
     let (name, password) = (field("username")?, field("password")?);
-    let peer = peer.map(|Extension(Peer(address))| address.ip());
+    let peer = peer.map(|Extension(peer)| peer.address.ip());
     let token = admin.auth.login(name, password, peer, now_seconds())?;
     let cookie = format!(
         "{COOKIE_NAME}={token}; Path=/; HttpOnly; SameSite=Strict; Max-Age={SESSION_SECONDS}"

@@ -486,7 +486,10 @@ async fn a_node_that_others_reach_answers_only_loopback_without_a_login() {
         .with_state(admin.clone())
         .layer(middleware::from_fn_with_state(admin, guard));
     let from = async |address: &str| {
-        let peer = Peer(address.parse::<SocketAddr>().unwrap());
+        let peer = Peer {
+            address: address.parse::<SocketAddr>().unwrap(),
+            has_tls: false,
+        };
         let request = http::Request::get("/api/keys").extension(peer);
         let response = open
             .clone()

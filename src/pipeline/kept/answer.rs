@@ -18,6 +18,7 @@ use super::super::decode::Decoder;
 use super::asked::Asked;
 use super::record::Record;
 use super::send::Accepted;
+use super::upload::ADDRESS;
 use crate::server::{Body, BodyError};
 
 /// What a broken answer is recorded as: its status was sent before.
@@ -26,14 +27,22 @@ const BROKEN: Told = Told {
     error_type: "provider_connection_failed",
 };
 
-/// The provider's status, type and body.
-pub(super) fn passed(accepted: Accepted, asked: &Asked, record: Record) -> Response<Body> {
+/// The provider's status, type and body, and where the client sends the pieces of an upload.
+pub(super) fn passed(
+    accepted: Accepted,
+    asked: &Asked,
+    address: Option<HeaderValue>,
+    record: Record,
+) -> Response<Body> {
     let (head, upstream) = accepted.response.into_parts();
     let mut headers = answer_headers::of(&head.headers, &accepted.judge);
     let kind = head.headers.get(CONTENT_TYPE).cloned();
     let json = || HeaderValue::from_static("application/json");
     if kind.is_some() || !upstream.is_end_stream() {
         headers.insert(CONTENT_TYPE, kind.unwrap_or_else(json));
+    }
+    if let Some(address) = address {
+        headers.insert(ADDRESS, address);
     }
     let patience = asked.provider.network.stream_idle_timeout;
     let callers = asked.deadline.map(Instant::from_std);

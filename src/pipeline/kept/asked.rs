@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use hyper::body::{Body as _, Incoming};
 
@@ -14,8 +15,10 @@ use holdline_core::routing::{Pin, Target};
 use super::super::failed::Failed;
 use super::super::upstream::sent::Broken;
 use super::super::{Pipeline, admit, allowed};
+use super::upload::{self, Door, Session};
 use crate::api::error::ApiError;
 use crate::api::kept::Kept;
+use crate::api::routes::percent_decoded;
 use crate::config::governance::VirtualKey;
 use crate::config::{Catalog, Key, Provider, Secret};
 use crate::node::Live;
@@ -41,6 +44,10 @@ pub(super) struct Asked {
     pub(super) method: Method,
     /// Without what is ours.
     pub(super) query: Option<String>,
+    /// How the client reaches this.
+    pub(super) door: Option<Door>,
+    /// It is a later piece of an upload.
+    pub(super) goes_on: bool,
     pub(super) provider: Arc<Provider>,
     /// In the order in which they are asked; one without a key where the provider wants none.
     pub(super) keys: Vec<Option<Arc<Key>>>,
@@ -50,7 +57,8 @@ pub(super) struct Asked {
     pub(super) deadline: Option<Instant>,
     pub(super) extra_headers: Vec<(HeaderName, HeaderValue)>,
     pub(super) client_headers: HeaderMap,
-    pub(super) content_type: Option<HeaderValue>,
+    /// The body's type, and what else says what it is.
+    pub(super) content_headers: HeaderMap,
     max_body_bytes: usize,
 }
 
@@ -74,11 +82,18 @@ impl Asked {
         let live = Arc::clone(&pipeline.node.live());
         let catalog = &live.catalog;
         let headers = request.headers();
-        admit::required_headers(headers, catalog)?;
-        let caller = pipeline.caller(headers)?;
-        let (named, query) = split_query(request.uri().query(), kept.collection)?;
-        let named = match named {
-            Some(name) => Some(name),
+        let query = Query::read(request.uri().query(), kept.collection);
+        let session = Session::find(catalog, &query, pipeline.node.clock.wall());
+        let caller = match &session {
+            Some(session) => session.caller(pipeline, headers)?,
+            None => {
+                admit::required_headers(headers, catalog)?;
+                pipeline.caller(headers)?
+            }
+        };
+        query.check(kept.collection)?;
+        let named = match &query.provider {
+            Some(name) => Some(name.clone()),
             None => named_by_header(headers)?,
         };
         let provider = provider(catalog, named.as_deref(), kept.collection)?;
@@ -91,26 +106,36 @@ impl Asked {
             provider: named.as_ref().map(|_| provider.id.clone()),
             model: "".into(),
         };
-        let own_key = admit::direct_key(headers, catalog, &target)?;
-        let keys = if own_key.is_some() {
+        let mut own_key = admit::direct_key(headers, catalog, &target)?;
+        let keys = if let Some(session) = &session {
+            own_key = None;
+            vec![Some(Arc::clone(&session.key))]
+        } else if own_key.is_some() {
             vec![None]
         } else {
             let pin = admit::pin(headers)?;
             keys(&live, &provider, kept.collection, pin.as_ref())?
         };
+        if kept.collection == Collection::GoogleUploads {
+            let has_key = keys.iter().flatten().next().is_some();
+            upload::check(&query, session.is_some(), headers, has_key)?;
+        }
         let max_body_bytes = catalog.client.max_body_bytes;
         let deadline = admit::deadline(headers, arrived)?;
         let extra_headers = admit::extra_headers(headers);
         let client_headers = admit::client_headers(headers);
-        let content_type = super::content_type(&request);
+        let content_headers = content_headers(headers, kept.collection);
+        let door = Door::of(&request);
         let method = request.method().clone();
-        let body = given(&method, request.into_body(), max_body_bytes).await?;
+        let body = given(verb, request.into_body(), max_body_bytes).await?;
         let asked = Self {
             id: id.to_owned(),
             kept,
             verb,
             method,
-            query,
+            goes_on: session.is_some(),
+            query: session.map_or(query.rest, |session| Some(session.query())),
+            door,
             provider,
             keys,
             own_key,
@@ -118,7 +143,7 @@ impl Asked {
             deadline,
             extra_headers,
             client_headers,
-            content_type,
+            content_headers,
             max_body_bytes,
         };
         Ok((asked, body))
@@ -127,7 +152,7 @@ impl Asked {
     /// A key that may not see the thing, or does not know it, says nothing about the others. What makes or
     /// lists things is asked of the next key also where this one's account can do no more at present.
     pub(super) fn is_anothers(&self, failed: &Failed) -> bool {
-        let has_id = !self.kept.id().is_empty();
+        let has_id = self.verb.has_id();
         let failure = &failed.failure;
         let spent = matches!(
             failure.class,
@@ -141,7 +166,7 @@ impl Asked {
     /// Whether the same may be asked again: what only reads or deletes, and what reached nobody.
     pub(super) fn may_try_again(&self, failed: &Failed) -> bool {
         let passes = failed.failure.class == FailureClass::Transient;
-        passes && (self.method != Method::POST || failed.reached_nobody())
+        passes && (!self.verb.has_body() || failed.reached_nobody())
     }
 
     /// Of a body that did not get through.
@@ -155,9 +180,9 @@ impl Asked {
     }
 }
 
-/// The body of a POST: read where it is small, else left where it is.
-async fn given(method: &Method, body: Incoming, limit: usize) -> Result<Given, ApiError> {
-    if *method != Method::POST {
+/// The body, where the verb has one: read where it is small, else left where it is.
+async fn given(verb: Verb, body: Incoming, limit: usize) -> Result<Given, ApiError> {
+    if !verb.has_body() {
         return Ok(Given::Whole(Bytes::new()));
     }
     let stated = body.size_hint();
@@ -170,27 +195,61 @@ async fn given(method: &Method, body: Incoming, limit: usize) -> Result<Given, A
     Ok(Given::Unread(body, limit))
 }
 
-/// The provider that the query names, and the rest of the query.
-fn split_query(
-    query: Option<&str>,
-    collection: Collection,
-) -> Result<(Option<String>, Option<String>), ApiError> {
-    let mut named = None;
-    let mut rest = Vec::new();
-    for pair in query.unwrap_or_default().split('&') {
-        match pair.split_once('=') {
-            Some(("provider", name)) => named = Some(crate::api::routes::percent_decoded(name)),
-            Some(("stream", value)) if collection == Collection::Responses && value != "false" => {
-                let message = "`stream` is not passed on for a response that is kept: ask for it without, until its `status` says that it is over";
-                let mut refusal = ApiError::caller(StatusCode::BAD_REQUEST, message);
-                refusal.error.param = Some("stream".to_owned());
-                return Err(refusal);
+/// What the query says: to us, and besides.
+#[derive(Default)]
+pub(super) struct Query {
+    pub(super) provider: Option<String>,
+    /// The key of an upload that goes on, and the rest of its address.
+    pub(super) key_id: Option<String>,
+    pub(super) session: Option<String>,
+    /// For the provider.
+    rest: Option<String>,
+    streams: bool,
+}
+
+impl Query {
+    pub(super) fn read(query: Option<&str>, collection: Collection) -> Self {
+        let mut read = Self::default();
+        let is_upload = collection == Collection::GoogleUploads;
+        let is_googles = collection.protocol() == Protocol::Generate;
+        let mut rest = Vec::new();
+        for pair in query.unwrap_or_default().split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let text = || Some(percent_decoded(value));
+            match name {
+                "provider" => read.provider = text(),
+                "key_id" if is_upload => read.key_id = text(),
+                "session" if is_upload => read.session = text(),
+                // A credential of the client's, as Google takes it.
+                "key" if is_googles => {}
+                "" => {}
+                _ => {
+                    read.streams |= name == "stream" && value != "false";
+                    rest.push(pair);
+                }
             }
-            _ if pair.is_empty() => {}
-            _ => rest.push(pair),
         }
+        read.rest = (!rest.is_empty()).then(|| rest.join("&"));
+        read
     }
-    Ok((named, (!rest.is_empty()).then(|| rest.join("&"))))
+
+    fn check(&self, collection: Collection) -> Result<(), ApiError> {
+        if !self.streams || collection != Collection::Responses {
+            return Ok(());
+        }
+        let message = "`stream` is not passed on for a response that is kept: ask for it without, until its `status` says that it is over";
+        let mut refusal = ApiError::caller(StatusCode::BAD_REQUEST, message);
+        refusal.error.param = Some("stream".to_owned());
+        Err(refusal)
+    }
+}
+
+/// What the client says its body is.
+fn content_headers(headers: &HeaderMap, collection: Collection) -> HeaderMap {
+    let names = collection.headers().iter().copied();
+    let names = names.map(HeaderName::from_static).chain([CONTENT_TYPE]);
+    let said = names.filter_map(|name| Some((name.clone(), headers.get(name)?.clone())));
+    said.collect()
 }
 
 fn named_by_header(headers: &HeaderMap) -> Result<Option<String>, ApiError> {
@@ -232,10 +291,15 @@ fn provider(
 fn keeps(provider: &Provider, collection: Collection) -> bool {
     match collection {
         Collection::Responses => provider.speaks.contains(&Protocol::Responses),
-        Collection::Files | Collection::Batches => {
+        Collection::Files | Collection::Uploads | Collection::Batches | Collection::Containers => {
             matches!(provider.kind, Kind::OpenAi | Kind::Azure)
         }
         Collection::AnthropicFiles | Collection::MessageBatches => provider.kind == Kind::Anthropic,
+        Collection::GoogleUploads
+        | Collection::GoogleFiles
+        | Collection::GoogleBatches
+        | Collection::GoogleModels
+        | Collection::GoogleCaches => provider.kind == Kind::Gemini,
     }
 }
 
@@ -263,7 +327,7 @@ fn keys(
         return Ok(vec![Some(Arc::clone(found))]);
     }
     let some_for_batches =
-        collection != Collection::Responses && enabled.clone().any(|key| key.for_batches);
+        collection.is_for_batches() && enabled.clone().any(|key| key.for_batches);
     let fit = enabled.filter(|key| key.for_batches || !some_for_batches);
     let is_held = |key: &Arc<Key>| {
         let seen = live.view.provider(&provider.id);

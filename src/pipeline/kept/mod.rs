@@ -5,6 +5,8 @@
 //! not held, so that the next call finds what the last one made. Nothing is learnt from the answers: a key
 //! that may not see files may serve models all the same.
 //!
+//! Google's uploads in pieces stay with the account that began them: see [`upload`].
+//!
 //! A body that is small is read and can be sent again; a larger one moves through as the provider takes it,
 //! once. Answers move through as the client takes them.
 
@@ -12,10 +14,10 @@ mod answer;
 mod asked;
 mod record;
 mod send;
+mod upload;
 
 use std::time::Instant;
 
-use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Request, Response};
 use hyper::body::Incoming;
 
@@ -79,9 +81,15 @@ async fn run(
         let sending = Sending::new(pipeline, asked, with.as_deref());
         let begun = Instant::now();
         let failed = match sending.send(&source).await {
-            Ok(response) => {
-                record.attempt(with.as_deref(), None, begun);
-                return Ok(answer::passed(response, asked, record));
+            Ok(accepted) => {
+                let (answered, now) = (accepted.response.headers(), pipeline.node.clock.wall());
+                match upload::address(asked, with.as_deref(), answered, now) {
+                    Ok(address) => {
+                        record.attempt(with.as_deref(), None, begun);
+                        return Ok(answer::passed(accepted, asked, address, record));
+                    }
+                    Err(failed) => failed,
+                }
             }
             Err(failed) => failed,
         };
@@ -142,9 +150,4 @@ fn told(failed: &Failed, asked: &Asked) -> ApiError {
         ..ErrorExtra::default()
     };
     error
-}
-
-/// What the client says its body is.
-fn content_type(request: &Request<Incoming>) -> Option<HeaderValue> {
-    request.headers().get(CONTENT_TYPE).cloned()
 }

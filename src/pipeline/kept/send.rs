@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::ACCEPT;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
@@ -17,6 +17,7 @@ use super::super::outgoing::introduce;
 use super::super::upstream::sent::{Broken, Passing, Progress, Sent};
 use super::asked::{Asked, Given};
 use crate::config::Key;
+use crate::protocols::kept::Collection;
 use crate::protocols::{Operation, Protocol};
 use crate::providers::{Adapter, Call, NotCallable};
 
@@ -138,8 +139,8 @@ impl<'a> Sending<'a> {
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         let (asked, network) = (self.asked, &self.call.provider.network);
         introduce(headers, Some(&asked.id), network, &asked.extra_headers);
-        if let Some(kind) = &self.asked.content_type {
-            headers.insert(CONTENT_TYPE, kind.clone());
+        for (name, value) in &asked.content_headers {
+            headers.insert(name, value.clone());
         }
         let is_callers = self.asked.own_key.is_some();
         let tokens = &self.pipeline.tokens;
@@ -151,9 +152,12 @@ impl<'a> Sending<'a> {
 
     fn address(&self, adapter: &dyn Adapter) -> Result<Uri, NotCallable> {
         let kept = &self.asked.kept;
-        let uri = match self.asked.provider.custom.place(self.asked.verb.kind) {
-            Some(place) => place.of_id(self.call.base(), kept.id(), kept.part())?,
-            None => adapter.collection(&self.call, kept.collection, &kept.behind())?,
+        // Uploads are called like the files that become of them, and are elsewhere.
+        let place = self.asked.provider.custom.place(self.asked.verb.kind);
+        let place = place.filter(|_| kept.collection != Collection::Uploads);
+        let uri = match place {
+            Some(place) => place.of_kept(self.call.base(), kept.ids(), kept.behind())?,
+            None => adapter.collection(&self.call, kept.collection, kept.behind())?,
         };
         let Some(query) = &self.asked.query else {
             return Ok(uri);
