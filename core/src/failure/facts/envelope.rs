@@ -58,9 +58,8 @@ impl Envelope {
             let inner = is_json.then(|| serde_json::from_str(text).ok()).flatten()?;
             Some(Self::read_nested(&inner, depth))
         };
-        let raw = ["error", "metadata", "raw"]
-            .iter()
-            .try_fold(json, |here, name| field(here, name));
+        let error = field(json, "error").unwrap_or(json);
+        let raw = field(error, "metadata").and_then(|metadata| field(metadata, "raw"));
         match raw {
             Some(Value::Str(raw)) => within(raw).or_else(|| within(message)),
             Some(raw @ Value::Object(_)) => Some(Self::read_nested(raw, depth)),
@@ -72,7 +71,11 @@ impl Envelope {
 
     fn object(top: &Object<'_>) -> Self {
         let mut out = Self::fields(unwrapped(top));
-        if let Some(text) = top.get("error").and_then(only_text) {
+        let listed = ["error", "errors"];
+        let text = listed
+            .iter()
+            .find_map(|name| top.get(name).and_then(only_text));
+        if let Some(text) = text {
             out = out.titled(text);
         }
         let detail = top.get("detail").map(detail_text);
@@ -214,7 +217,8 @@ pub(super) fn is_error(json: &Value<'_>) -> bool {
             let failed = top
                 .get("response")
                 .is_some_and(|response| reported(field(response, "error")));
-            reported(top.get("error")) || failed || marked("type") || marked("object")
+            let of_choice = first_choice(top).is_some_and(|choice| reported(choice.get("error")));
+            reported(top.get("error")) || failed || of_choice || marked("type") || marked("object")
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Str(_) => false,
     }
@@ -305,13 +309,19 @@ fn unwrapped<'v, 'b>(top: &'v Object<'b>) -> &'v Object<'b> {
         let next = listed
             .iter()
             .find_map(|name| here.get(name).and_then(object_of))
-            .or_else(|| single.iter().find_map(object));
+            .or_else(|| single.iter().find_map(object))
+            .or_else(|| first_choice(here)?.get("error")?.as_object());
         match next {
             Some(inner) => here = inner,
             None => break,
         }
     }
     here
+}
+
+/// The first of a completion's choices: an error of its own may stand in it.
+fn first_choice<'v, 'b>(top: &'v Object<'b>) -> Option<&'v Object<'b>> {
+    top.get("choices").and_then(object_of)
 }
 
 /// An object, or the first one of a list.

@@ -62,6 +62,11 @@ fn what_only_some_send_is_understood_too() {
     let cases = [
         (r#"{"error":["m"]}"#, ("", "", "m")),
         (r#"{"error":[{"code":"c","message":"m"}]}"#, ("", "c", "m")),
+        (r#"{"success":false,"errors":["m"]}"#, ("", "", "m")),
+        (
+            r#"{"choices":[{"finish_reason":"error","error":{"code":"c","message":"m"}}]}"#,
+            ("", "c", "m"),
+        ),
         (
             r#"{"success":false,"errors":[{"code":10000,"message":"m"}]}"#,
             ("", "", "m"),
@@ -110,6 +115,8 @@ fn what_only_some_send_is_understood_too() {
 fn an_error_inside_an_error_replaces_it() {
     let raw = r#"{"error":{"message":"Provider returned error","code":429,"metadata":{"raw":"{\"error\":{\"type\":\"insufficient_quota\",\"message\":\"inner\"}}"}}}"#;
     assert_eq!(parts(&facts(raw)), ("insufficient_quota", "", "inner"));
+    let flat = r#"{"message":"Provider returned error","metadata":{"raw":"{\"error\":{\"type\":\"t\",\"message\":\"inner\"}}"}}"#;
+    assert_eq!(parts(&facts(flat)), ("t", "", "inner"));
 }
 
 #[test]
@@ -180,6 +187,7 @@ fn an_event_is_an_error_only_if_it_says_so() {
     let event = |data: &str| Facts::from_event("p", Headers::default(), data.as_bytes());
     assert_eq!(event(r#"{"choices":[{"delta":{}}]}"#), None);
     assert_eq!(event(r#"{"error":null,"id":"x"}"#), None);
+    assert_eq!(event(r#"{"choices":[{"delta":{},"error":null}]}"#), None);
     assert_eq!(event("[DONE]"), None);
     assert_eq!(
         event(r#"{"type":"error","error":{"type":"overloaded_error"}}"#)
@@ -205,6 +213,10 @@ fn an_event_is_an_error_only_if_it_says_so() {
         ),
         (r#"{"object":"error","message":"x","code":400}"#, 400),
         (r#"{"error":true,"status_code":503}"#, 503),
+        (
+            r#"{"choices":[{"delta":{},"finish_reason":"error","error":{"code":502,"message":"x"}}]}"#,
+            502,
+        ),
     ] {
         assert_eq!(event(error).unwrap().status, status, "{error}");
     }
