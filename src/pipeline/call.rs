@@ -80,10 +80,19 @@ pub(super) async fn call(
         label: "request_timed_out",
         callers: course.inbound.deadline.map(Instant::from_std),
     };
+    let first_token = network.first_token_timeout.map(|limit| start + limit);
+    let to_headers = match first_token.filter(|_| course.inbound.body.stream) {
+        Some(providers) if providers < limit.providers => Limit {
+            providers,
+            label: "ttft_timeout",
+            ..limit
+        },
+        Some(_) | None => limit,
+    };
     let late = |late| Failed::late(late, network.request_timeout);
     let request = outgoing.finish(course, &mut judge, tokens);
-    let request = limit.race(request).await.map_err(late)??;
-    let response = limit
+    let request = to_headers.race(request).await.map_err(late)??;
+    let response = to_headers
         .race(upstream.send(network, request))
         .await
         .map_err(late)?

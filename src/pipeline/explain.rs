@@ -12,7 +12,8 @@ use holdline_core::holds::ladder;
 use holdline_core::time::WallMs;
 use serde::Serialize;
 
-use crate::protocols::sse::{SseReader, without_comments};
+use super::failed::error_facts;
+use crate::protocols::sse::{Event, SseReader, without_comments};
 
 /// An answer as somebody recorded it.
 #[derive(Clone, Debug, Default)]
@@ -78,26 +79,30 @@ impl Recorded {
             let facts = Facts::from_answer(&self.provider, self.status, headers, &self.body);
             return Some(facts);
         }
+        let told = |event: &Event| match headers.exception_type {
+            Some(_) => Facts::from_event(&self.provider, headers, &event.data),
+            None => error_facts(&self.provider, headers, event),
+        };
         // The last error counts: some are announced by an event that does not say yet what it is.
-        events(&self.body)
-            .iter()
-            .filter_map(|event| Facts::from_event(&self.provider, headers, event))
-            .next_back()
+        events(&self.body).iter().filter_map(told).next_back()
     }
 }
 
-/// The payloads of a stream; a body that is no event stream is one payload.
-fn events(body: &[u8]) -> Vec<Vec<u8>> {
+/// The events of a stream; a body that is no event stream is one.
+fn events(body: &[u8]) -> Vec<Event> {
     let mut reader = SseReader::default();
     reader.push(body);
     // What was recorded of a stream need not end with its blank line.
     reader.push(b"\n\n");
     let mut found = Vec::new();
     while let Ok(Some(event)) = reader.next_event() {
-        found.push(event.data.to_vec());
+        found.push(event);
     }
     if found.is_empty() {
-        found.push(without_comments(body));
+        found.push(Event {
+            data: without_comments(body).into(),
+            ..Event::default()
+        });
     }
     found
 }
@@ -198,6 +203,7 @@ mod tests {
             ": hello\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"rate_limit_error\"}}",
             "data: {\"choices\":[]}\n\ndata: {\"error\":{\"code\":429}}\n\n",
             ": hello\n{\"error\":\n{\"code\":429}}\n",
+            "event: error\ndata: {\"code\":429,\"message\":\"x\"}\n\n",
         ];
         for stream in streams {
             let class = explained(&answer(200, stream)).failure_class;

@@ -123,20 +123,12 @@ impl Judge {
 
     /// The failure that an event tells of, if it does.
     pub(super) fn error_event(&self, event: &Event) -> Option<Failed> {
-        // Some only name an event so, and say nothing in it that marks an error.
-        let named = || event.kind() == "error";
-        if !event.exception {
-            let marked = self.error_in_stream(&event.data);
-            if marked.is_some() || !named() {
-                return marked;
-            }
-        }
-        let headers = Headers {
-            exception_type: Some(event.kind()),
-            ..read_headers(&self.stream_headers)
-        };
-        let facts = Facts::from_event(self.provider.as_str(), headers, &event.data)?;
-        Some(self.judge(&facts, &self.stream_headers))
+        let headers = read_headers(&self.stream_headers);
+        let facts = error_facts(self.provider.as_str(), headers, event)?;
+        Some(
+            self.judge(&facts, &self.stream_headers)
+                .with_details(self, &event.data),
+        )
     }
 
     /// The same judge for the events of a stream with these headers.
@@ -209,6 +201,24 @@ impl Judge {
     }
 }
 
+/// What an event says of a failure, if it tells of one.
+pub(super) fn error_facts(provider: &str, headers: Headers<'_>, event: &Event) -> Option<Facts> {
+    if !event.exception {
+        let marked = may_be_error(&event.data)
+            .then(|| Facts::from_event(provider, headers, &event.data))
+            .flatten();
+        // Some only name an event so, and say nothing in it that marks an error.
+        if marked.is_some() || !event.is_named_error() {
+            return marked;
+        }
+    }
+    let headers = Headers {
+        exception_type: Some(event.kind()),
+        ..headers
+    };
+    Facts::from_event(provider, headers, &event.data)
+}
+
 /// What an answer's headers say of token limits.
 pub(super) fn limits_in(headers: &HeaderMap, now: WallMs) -> Limits {
     Limits::read(|name| headers.get(name).and_then(|v| v.to_str().ok()), now)
@@ -262,15 +272,15 @@ impl Failed {
             Late::Provider("stream_idle_timeout") => (
                 "stream_idle_timeout",
                 format!(
-                    "the provider's stream was silent for {} s (`stream_idle_timeout_in_seconds`)",
-                    limit.as_secs()
+                    "the provider's stream was silent for {} (`stream_idle_timeout_in_seconds`)",
+                    in_words(limit)
                 ),
             ),
             Late::Provider(label) => (
                 label,
                 format!(
-                    "the provider did not answer within {} s (`default_request_timeout_in_seconds`)",
-                    limit.as_secs()
+                    "the provider did not answer within {} (`default_request_timeout_in_seconds`)",
+                    in_words(limit)
                 ),
             ),
             Late::Caller => (
@@ -316,8 +326,8 @@ impl Failed {
     /// A client's body stands still: whoever of the two sides it is.
     pub(super) fn stuck(limit: Duration) -> Self {
         let message = format!(
-            "nothing of the request's body moved for {} s: send it faster, or raise `default_request_timeout_in_seconds`",
-            limit.as_secs()
+            "nothing of the request's body moved for {}: send it faster, or raise `default_request_timeout_in_seconds`",
+            in_words(limit)
         );
         let (class, answer) = (FailureClass::Timeout, Answer::Inconclusive);
         Self::ours(class, 408, "request_timed_out", answer, message)
@@ -427,6 +437,15 @@ impl Failed {
     }
 }
 
+/// Whole seconds as such, anything finer in milliseconds.
+fn in_words(limit: Duration) -> String {
+    if limit.subsec_millis() == 0 {
+        format!("{} s", limit.as_secs())
+    } else {
+        format!("{} ms", limit.as_millis())
+    }
+}
+
 /// The cause below all wrappers: those of libraries say nothing, and some print addresses.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut last = error;
@@ -439,6 +458,31 @@ fn innermost(error: &(dyn Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_event_that_is_named_an_error_is_one() {
+        let told = |name: &str, data: &str| {
+            let event = Event {
+                data: data.to_owned().into(),
+                name: Some(name.to_owned().into()),
+                ..Event::default()
+            };
+            error_facts("p", Headers::default(), &event).map(|facts| facts.status)
+        };
+        assert_eq!(told("error", r#"{"code":429,"message":"x"}"#), Some(429));
+        assert_eq!(told("error", "something broke"), Some(500));
+        assert_eq!(told("message", r#"{"code":429,"message":"x"}"#), None);
+        assert_eq!(told("message", r#"{"error":{"code":429}}"#), Some(429));
+    }
+
+    #[test]
+    fn limits_are_told_as_long_as_they_are() {
+        let told = |ms| in_words(Duration::from_millis(ms));
+        assert_eq!(
+            [told(2_000), told(1_500), told(200)],
+            ["2 s", "1500 ms", "200 ms"]
+        );
+    }
 
     #[test]
     fn errors_are_looked_for() {

@@ -145,8 +145,9 @@ impl Opened {
                 event => event,
             };
             let Some(event) = event else { return Ok(None) };
-            // A mark such as `[DONE]`, JSON, or what the framing calls an error.
+            // A mark such as `[DONE]`, JSON, or what is called an error whatever stands in it.
             if event.exception
+                || event.is_named_error()
                 || event.data.starts_with(b"[")
                 || event.data.trim_ascii_start().starts_with(b"{")
             {

@@ -30,6 +30,12 @@ impl Event {
         let name = self.name.as_deref().unwrap_or_default();
         std::str::from_utf8(name).unwrap_or_default()
     }
+
+    /// Whether its name says that it tells of an error.
+    #[must_use]
+    pub fn is_named_error(&self) -> bool {
+        self.name.as_deref() == Some(b"error")
+    }
 }
 
 /// An event grew beyond all reason.

@@ -110,19 +110,29 @@ async fn a_silent_provider_times_out_and_the_fallback_serves() {
 /// RF-048, RF-049
 #[tokio::test]
 async fn a_late_first_token_is_a_timeout() {
-    let mock = Mock::start(|_| Play::stream().role().then_silence()).await;
-    let node = start(
-        &mock,
-        json!({"ttft_timeout_in_seconds": 1, "max_retries": 3}),
-    )
-    .await;
-    let answer = node.client.chat("r-1", stream("one/m")).await;
-    assert_eq!(answer.status, 504);
-    assert_eq!(
-        node.record("r-1").await["attempt_trail"][0]["fail_reason"],
-        "ttft_timeout"
-    );
-    mock.wait_for_left(1).await;
+    for late in [Play::stream().role().then_silence(), Play::silence()] {
+        let mock = Mock::start(move |_| late.clone()).await;
+        let node = start(
+            &mock,
+            json!({"ttft_timeout_in_seconds": 1, "max_retries": 3}),
+        )
+        .await;
+        let answer = node.client.chat("r-1", stream("one/m")).await;
+        assert_eq!(answer.status, 504);
+        assert_eq!(
+            node.record("r-1").await["attempt_trail"][0]["fail_reason"],
+            "ttft_timeout"
+        );
+        mock.wait_for_left(1).await;
+    }
+}
+
+/// RF-048
+#[tokio::test]
+async fn a_whole_answer_has_no_first_token() {
+    let mock = Mock::start(|_| Play::default().pause(1_300).and(Play::served("late"))).await;
+    let node = start(&mock, json!({"ttft_timeout_in_seconds": 1})).await;
+    assert_eq!(node.client.chat("r-1", chat("one/m")).await.status, 200);
 }
 
 /// RF-048

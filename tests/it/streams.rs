@@ -107,6 +107,38 @@ async fn an_error_before_output_goes_to_the_next_key() {
     assert_eq!(node.held(), ["k-a"]);
 }
 
+/// Whatever stands in an event that is named an error.
+#[tokio::test]
+async fn an_event_named_error_ends_a_stream_as_one() {
+    let broke = |play: Play| play.bytes(b"event: error\ndata: something broke\n\n").end();
+    let (answer, _mock, node) = played(broke(Play::stream().text("a"))).await;
+    assert_eq!((answer.text(), answer.errors().len()), ("a".to_owned(), 1));
+    assert!(!answer.is_done());
+    assert_eq!(node.classes("r-1").await, ["transient"]);
+    let (answer, _mock, _node) = played(broke(Play::stream().role())).await;
+    assert_eq!(answer.status, 500);
+}
+
+/// Its last event lacks the blank line, and so does every other.
+#[tokio::test]
+async fn a_stream_without_blank_lines_is_read_to_its_end() {
+    let line = |text: &str, end: Option<&str>| {
+        let delta = if text.is_empty() {
+            json!({})
+        } else {
+            json!({"content": text})
+        };
+        format!("data: {}\n", chunk(&delta, end))
+    };
+    let cut = [line("a", None), line("b", None)].concat();
+    let (answer, _mock, node) = played(Play::stream().bytes(cut.as_bytes()).end()).await;
+    assert_eq!((answer.text(), answer.errors().len()), ("ab".to_owned(), 1));
+    assert_eq!(node.classes("r-1").await, ["transient"]);
+    let whole = [cut, line("", Some("stop")), "data: [DONE]\n".to_owned()].concat();
+    let (answer, _mock, _node) = played(Play::stream().bytes(whole.as_bytes()).end()).await;
+    assert!(answer.text() == "ab" && answer.is_done() && answer.errors().is_empty());
+}
+
 /// RF-055
 #[tokio::test]
 async fn an_error_before_output_that_no_key_mends_is_a_plain_refusal() {

@@ -162,6 +162,12 @@ impl Play {
         self
     }
 
+    /// These steps, then those.
+    pub(crate) fn and(mut self, then: Self) -> Self {
+        self.0.extend(then.0);
+        self
+    }
+
     /// The same answer with other bytes in what it sends.
     pub(crate) fn replacing(mut self, old: &[u8], new: &[u8]) -> Self {
         for step in &mut self.0 {
