@@ -1,17 +1,29 @@
 //! The accept loop over real sockets.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Instant;
 
 use hyper::service::service_fn;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::*;
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 
+/// Longer than a busy machine ever holds a test up.
+const FOREVER: Duration = Duration::from_secs(60);
+
 async fn start(limits: Limits) -> (SocketAddr, CancellationToken, oneshot::Receiver<usize>) {
+    start_telling(limits, Arc::default()).await
+}
+
+/// Tells when a request has begun.
+async fn start_telling(
+    limits: Limits,
+    begun: Arc<Notify>,
+) -> (SocketAddr, CancellationToken, oneshot::Receiver<usize>) {
     let server = Server::bind("127.0.0.1:0".parse().unwrap(), limits)
         .await
         .unwrap();
@@ -19,22 +31,26 @@ async fn start(limits: Limits) -> (SocketAddr, CancellationToken, oneshot::Recei
     let (tell, cut_off) = oneshot::channel();
     let token = stop.clone();
     tokio::spawn(async move {
-        let service = service_fn(|request: Request<Incoming>| async move {
-            if request.uri().path() == "/slow" {
-                tokio::time::sleep(Duration::from_millis(200)).await;
-            }
-            if request.uri().path() == "/never" {
-                std::future::pending::<()>().await;
-            }
-            let mut response = Response::new(Body::from("hello"));
-            if let Some(bad) = request.extensions().get::<BadHead>() {
-                *response.status_mut() = bad.status;
-            }
-            Ok::<_, Infallible>(response)
+        let service = service_fn(move |request| {
+            begun.notify_one();
+            answer(request)
         });
         let _ = tell.send(server.serve(service, token).await);
     });
     (address, stop, cut_off)
+}
+
+async fn answer(request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+    match request.uri().path() {
+        "/slow" => tokio::time::sleep(Duration::from_millis(200)).await,
+        "/never" => std::future::pending().await,
+        _ => {}
+    }
+    let mut response = Response::new(Body::from("hello"));
+    if let Some(bad) = request.extensions().get::<BadHead>() {
+        *response.status_mut() = bad.status;
+    }
+    Ok(response)
 }
 
 async fn send(address: SocketAddr, bytes: &[u8]) -> String {
@@ -137,12 +153,12 @@ async fn heads_that_never_end_are_closed() {
     };
     let (address, _stop, _) = start(limits).await;
     for started in ["", "GET / HT"] {
+        let begun = Instant::now();
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(started.as_bytes()).await.unwrap();
-        let begun = Instant::now();
         let _ = stream.read_to_end(&mut Vec::new()).await;
         assert!(
-            begun.elapsed() >= Duration::from_millis(90),
+            begun.elapsed() >= Duration::from_millis(100),
             "{started:?} was closed at once"
         );
     }
@@ -152,24 +168,45 @@ async fn heads_that_never_end_are_closed() {
 async fn a_connection_between_two_requests_may_idle_longer_than_a_head_may() {
     let limits = Limits {
         head_timeout: Duration::from_millis(100),
-        idle_timeout: Duration::from_millis(600),
+        idle_timeout: FOREVER,
         ..Limits::default()
     };
     let (address, _stop, _) = start(limits).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     for _ in 0..2 {
-        stream
-            .write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
-            .await
-            .unwrap();
-        let mut answer = [0; 1024];
-        let read = stream.read(&mut answer).await.unwrap();
-        assert!(answer[..read].starts_with(b"HTTP/1.1 200"));
+        is_served(&mut stream).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
     }
+    is_served(&mut stream).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_idles_is_closed_without_a_word() {
+    let limits = Limits {
+        head_timeout: FOREVER,
+        idle_timeout: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let (address, _stop, _) = start(limits).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    is_served(&mut stream).await;
     let mut rest = Vec::new();
-    let end = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut rest));
-    assert_eq!(end.await.unwrap().unwrap(), 0, "closed without a word");
+    let end = tokio::time::timeout(FOREVER / 2, stream.read_to_end(&mut rest));
+    assert_eq!(end.await.unwrap().unwrap(), 0, "{rest:?}");
+}
+
+/// One request on a connection that goes on.
+async fn is_served(stream: &mut TcpStream) {
+    let request = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut answer = [0; 1024];
+    let mut read = 0;
+    while !answer[..read].ends_with(b"hello") {
+        let more = stream.read(&mut answer[read..]).await.unwrap();
+        assert!(more > 0, "closed instead of served");
+        read += more;
+    }
+    assert!(answer.starts_with(b"HTTP/1.1 200"));
 }
 
 #[tokio::test]
@@ -242,10 +279,11 @@ async fn http2_with_prior_knowledge_is_served() {
 
 #[tokio::test]
 async fn requests_in_flight_are_finished() {
-    let (address, stop, cut_off) = start(Limits::default()).await;
+    let begun = Arc::new(Notify::new());
+    let (address, stop, cut_off) = start_telling(Limits::default(), Arc::clone(&begun)).await;
     let slow =
         tokio::spawn(async move { send(address, b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await });
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    begun.notified().await;
     stop.cancel();
     assert!(slow.await.unwrap().ends_with("hello"));
     assert_eq!(cut_off.await.unwrap(), 0);
@@ -258,13 +296,14 @@ async fn the_drain_has_an_end() {
         drain: Duration::from_millis(50),
         ..Limits::default()
     };
-    let (address, stop, cut_off) = start(limits).await;
+    let begun = Arc::new(Notify::new());
+    let (address, stop, cut_off) = start_telling(limits, Arc::clone(&begun)).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
         .write_all(b"GET /never HTTP/1.1\r\nhost: x\r\n\r\n")
         .await
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    begun.notified().await;
     stop.cancel();
     assert_eq!(cut_off.await.unwrap(), 1);
 }
