@@ -1,6 +1,8 @@
 //! Which ports a fleet listens on, and whether they are free.
 
+use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 
@@ -14,6 +16,8 @@ const GOSSIP_STEP: u16 = 10;
 const MOCK: u16 = 9100;
 /// Where tests look for free ports: below the range that kernels use for outgoing connections.
 const SEARCH: std::ops::Range<u16> = 20_000..30_000;
+/// How many of them a process has for itself; more than any fleet of a test needs.
+const BLOCK: u16 = 100;
 
 /// The ports of one node, all on the loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,15 +73,13 @@ impl Ports {
         })
     }
 
-    /// Any ports that are free at this moment; two test processes start looking at different places.
+    /// Ports that are free at this moment, and stay so until this process ends: no other one looks there.
     ///
     /// # Errors
     /// When the search range has too few free ports.
     pub fn any_free(nodes: usize) -> anyhow::Result<Self> {
-        let span = u32::from(SEARCH.end - SEARCH.start);
-        let skip = usize::try_from(std::process::id().wrapping_mul(97) % span)?;
         let mut free = SEARCH
-            .cycle_from(skip)
+            .cycle_from(usize::from(own_block()?))
             .filter(|p| tcp_is_free(*p) && udp_is_free(*p));
         let mut next = || free.next().context("no free port left");
         let mut made = Vec::new();
@@ -135,6 +137,23 @@ fn udp_is_free(port: u16) -> bool {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
+/// Where in [`SEARCH`] the block begins that this process has locked. A port which its node has not
+/// bound yet looks free to everybody.
+fn own_block() -> anyhow::Result<u16> {
+    static LOCKED: OnceLock<Option<(File, u16)>> = OnceLock::new();
+    let blocks = (SEARCH.end - SEARCH.start) / BLOCK;
+    let lock = |block: u16| {
+        let path = std::env::temp_dir().join(format!("holdline-ports-{block}.lock"));
+        let file = File::create(path).ok()?;
+        file.try_lock().ok().map(|()| (file, block * BLOCK))
+    };
+    let locked = LOCKED.get_or_init(|| (0..blocks).find_map(lock));
+    let (_file, begin) = locked
+        .as_ref()
+        .context("every block of ports belongs to some process")?;
+    Ok(*begin)
+}
+
 /// One round through a range of ports, beginning somewhere inside it.
 trait CycleFrom {
     fn cycle_from(self, skip: usize) -> impl Iterator<Item = u16>;
@@ -178,6 +197,18 @@ mod tests {
         assert!(Ports::from_base(1, 3).is_err());
         assert!(Ports::from_base(65_000, 3).is_err());
         assert!(Ports::from_base(BASE, 5000).is_err());
+    }
+
+    #[test]
+    fn a_block_of_ports_belongs_to_one_process() {
+        let begin = own_block().unwrap();
+        assert_eq!(own_block().unwrap(), begin);
+        let name = format!("holdline-ports-{}.lock", begin / BLOCK);
+        let others = File::open(std::env::temp_dir().join(name)).unwrap();
+        assert!(others.try_lock().is_err());
+        let ports = Ports::any_free(6).unwrap();
+        let own = SEARCH.start + begin..SEARCH.start + begin + BLOCK;
+        assert!(ports.nodes.iter().all(|node| own.contains(&node.http)));
     }
 
     #[test]
