@@ -13,7 +13,7 @@ fn start(node: &mut Node) -> Handle {
     alone(node.options.clone(), state, Arc::clone(&node.disk) as _)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn it_saves_changes_and_restores_them() {
     let mut node = Node::new("n0", "east", &[]);
     let handle = start(&mut node);
@@ -43,7 +43,7 @@ async fn it_saves_changes_and_restores_them() {
     assert_eq!((restored.from, restored.held), (RestoredFrom::Store, 1));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn leaving_saves_what_waits() {
     let mut node = Node::new("n0", "east", &[]);
     let handle = start(&mut node);
@@ -52,7 +52,7 @@ async fn leaving_saves_what_waits() {
     assert_eq!(node.disk.held(), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_broken_store_is_tried_again() {
     let mut node = Node::new("n0", "east", &[]);
     let handle = start(&mut node);
@@ -64,7 +64,7 @@ async fn a_broken_store_is_tried_again() {
     eventually("it is saved", || node.disk.held() == 1).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_whole_table_is_saved_every_interval() {
     let mut node = Node::new("n0", "east", &[]);
     let (interval, receiver) = tokio::sync::watch::channel(Duration::from_secs(300));

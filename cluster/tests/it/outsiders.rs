@@ -36,7 +36,8 @@ async fn another_secret_or_cluster_is_not_let_in() {
         assert_eq!(node.handle().status().nodes.len(), 2);
         let claimed = node.row("n1").unwrap();
         assert_eq!(claimed.gossip_address, nodes[1].gossip_address());
-        assert_eq!(claimed.state, MemberState::Alive);
+        // A busy machine makes it suspect for a moment.
+        eventually("alive", || node.sees("n1", MemberState::Alive)).await;
     }
 }
 

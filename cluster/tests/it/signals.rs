@@ -56,10 +56,10 @@ async fn a_joiner_hears_of_its_region_from_those_that_are_there() {
 async fn a_backoff_runs_out_for_all_at_about_the_same_time() {
     let mut nodes = fleet(3);
     start_all(&mut nodes).await;
-    nodes[0].run_dry("k-a", 2_000);
+    nodes[0].run_dry("k-a", 6_000);
     eventually("n2 knows", || dry(&nodes, "k-a")[2]).await;
     let (here, there) = (nodes[0].table.dry_ms("k-a"), nodes[2].table.dry_ms("k-a"));
     let apart_ms = here.unwrap_or_default().abs_diff(there.unwrap_or_default());
-    assert!(apart_ms < 500, "{here:?} {there:?}");
+    assert!(apart_ms < 2_000, "{here:?} {there:?}");
     eventually("it is over", || dry(&nodes, "k-a") == [false; 3]).await;
 }

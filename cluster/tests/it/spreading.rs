@@ -1,7 +1,5 @@
 //! Records get everywhere: by push at once, by gossip behind it.
 
-use std::time::Duration;
-
 use holdline_cluster::Spread;
 
 use crate::support::{Node, all_hold, eventually, fleet, none_holds, start_all};
@@ -33,11 +31,15 @@ async fn a_hold_and_its_release_reach_six_nodes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn push_alone_spreads() {
-    spreads(Spread {
+    let nodes = spreads(Spread {
         push: true,
         gossip: false,
     })
     .await;
+    let counters = nodes[2].handle().counters();
+    // One that was acknowledged late comes again.
+    assert!(counters.records_received_by_push >= 2, "{counters:?}");
+    assert_eq!(counters.records_received_by_gossip, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,10 +49,15 @@ async fn gossip_alone_spreads() {
         gossip: true,
     })
     .await;
-    assert_eq!(nodes[2].handle().counters().records_received_by_gossip, 2);
-    assert_eq!(nodes[2].handle().counters().records_received_by_push, 0);
+    let counters = || nodes[2].handle().counters();
+    eventually("both came by gossip", || {
+        counters().records_received_by_gossip == 2
+    })
+    .await;
+    assert_eq!(counters().records_received_by_push, 0);
 }
 
+/// Whole tables are exchanged after 3 s too: who calls sees in the counters that it was not that.
 async fn spreads(spread: Spread) -> Vec<Node> {
     let mut nodes = fleet(3);
     for node in &mut nodes {
@@ -58,12 +65,9 @@ async fn spreads(spread: Spread) -> Vec<Node> {
     }
     start_all(&mut nodes).await;
     nodes[0].hold("k-a");
-    let took = all_hold(&nodes, "k-a").await;
-    // Whole tables are exchanged after 3 s: this was not that.
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    all_hold(&nodes, "k-a").await;
     nodes[1].release("k-a");
-    let took = none_holds(&nodes, "k-a").await;
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    none_holds(&nodes, "k-a").await;
     nodes
 }
 

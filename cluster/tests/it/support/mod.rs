@@ -6,13 +6,14 @@ mod table;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use holdline_cluster::{
     Handle, Join, Member, MemberState, Options, Restored, Spread, StartError, start,
 };
 use holdline_core::replica::Document;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 pub(crate) use disk::Disk;
 pub(crate) use table::Table;
@@ -194,7 +195,7 @@ pub(crate) async fn none_holds(nodes: &[Node], key: &str) -> Duration {
 }
 
 fn options(node_id: &str, region: &str) -> Options {
-    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let any_port = SocketAddr::from((loopback(), 0));
     Options {
         node_id: node_id.into(),
         region: region.into(),
@@ -203,7 +204,7 @@ fn options(node_id: &str, region: &str) -> Options {
         raft_id: GENERATION.fetch_add(1, Ordering::Relaxed),
         gossip_bind: any_port,
         rpc_bind: any_port,
-        advertise_host: "127.0.0.1".to_owned(),
+        advertise_host: loopback().to_string(),
         http_address: format!("{node_id}:8080"),
         seeds: Vec::new(),
         secret: Some("a secret of tests".to_owned()),
@@ -212,6 +213,16 @@ fn options(node_id: &str, region: &str) -> Options {
         snapshot_interval: watch::channel(Duration::from_secs(300)).1,
         time_scale: 1.0,
         spread: Spread::default(),
+    }
+}
+
+/// The loopback address of this process: nobody else takes the ports of a node that is down there.
+fn loopback() -> Ipv4Addr {
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    if cfg!(target_os = "linux") {
+        Ipv4Addr::new(127, 64 | high, middle, low)
+    } else {
+        Ipv4Addr::LOCALHOST
     }
 }
 

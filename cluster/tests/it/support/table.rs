@@ -218,7 +218,7 @@ impl State for Table {
         let question = String::from_utf8_lossy(question);
         match &*question {
             "nonsense" => return None,
-            "slow" => std::thread::sleep(std::time::Duration::from_millis(500)),
+            "slow" => std::thread::sleep(std::time::Duration::from_secs(2)),
             _ => {}
         }
         Some(format!("{from} asked {question}").into_bytes())
