@@ -88,7 +88,7 @@ impl Judge {
             others: others.unwrap_or_default(),
             stream_headers: HeaderMap::new(),
             classifier: Arc::clone(&node.config.classifier),
-            clock: node.clock,
+            clock: node.clock.clone(),
         }
     }
 

@@ -199,7 +199,12 @@ impl Tokens {
         };
         let ask = || {
             let network = call.provider.network.clone();
-            ask(grant, network, Arc::clone(&self.upstream), judge.clock)
+            ask(
+                grant,
+                network,
+                Arc::clone(&self.upstream),
+                judge.clock.clone(),
+            )
         };
         let granted = self.cache.of(key.spec.fingerprint, Instant::now(), ask);
         let token = granted.await.map_err(|trouble| trouble.judged(judge))?;

@@ -3,8 +3,9 @@
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
 
-use crate::support::{Mock, Play, TestNode, chat, eventually, provider, stream};
+use crate::support::{Mock, Play, TestNode, chat, provider, stream};
 
 async fn leave(node: &TestNode, mock: &Mock, id: &str, body: &str, after: &[u8], headers: &str) {
     let calls = mock.calls().len();
@@ -84,7 +85,7 @@ fn announce_more(play: Play) -> Play {
 async fn a_check_that_is_left_keeps_its_slot() {
     let mock = Mock::start(|_| Play::bad_key()).await;
     let one = provider(&mock.url(), &["k-a", "k-b"], &json!({}));
-    let node = TestNode::start_scaled(&json!({"providers": {"one": one}}), 100.0).await;
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
     let pin = [("x-bf-api-key-id", "k-a")];
     node.client.chat_with("r-1", &pin, chat("one/m")).await;
     mock.play(|call| {
@@ -94,8 +95,7 @@ async fn a_check_that_is_left_keeps_its_slot() {
             Play::served("b")
         }
     });
-    let due = || node.node.held()[0].due <= node.node.clock.now();
-    eventually("the key to be due", || due().then_some(())).await;
+    node.until_due();
     leave(&node, &mock, "check-1", &chat("one/m"), b"", "").await;
     assert_eq!(mock.keys()[1], "sk-k-a");
     assert_eq!(node.classes("check-1").await, ["cancelled"]);
@@ -106,19 +106,17 @@ async fn a_check_that_is_left_keeps_its_slot() {
 
 #[tokio::test]
 async fn requests_in_flight_are_finished_when_the_node_stops() {
-    let play = Play::stream()
-        .text("a")
-        .pause(200)
-        .text("b")
-        .finish()
-        .done();
+    let stopping = CancellationToken::new();
+    let play = Play::stream().text("a").awaiting(&stopping).text("b");
+    let play = play.finish().done();
     let mock = Mock::start(move |_| play.clone()).await;
     let one = provider(&mock.url(), &["k-a"], &json!({}));
     let mut node = TestNode::start(&json!({"providers": {"one": one}})).await;
     let client = crate::support::client::Client::new(node.address);
     let flying = tokio::spawn(async move { client.chat("r-1", stream("one/m")).await });
     mock.wait_for_calls(1).await;
-    assert_eq!(node.drain().await, 0);
+    let (cut_off, ()) = tokio::join!(node.drain(), async { stopping.cancel() });
+    assert_eq!(cut_off, 0);
     let answer = flying.await.unwrap();
     assert!(answer.text() == "ab" && answer.is_done());
     assert!(TcpStream::connect(node.address).await.is_err());

@@ -140,12 +140,12 @@ async fn a_whole_answer_has_no_first_token() {
 async fn after_its_first_token_a_stream_may_take_its_time() {
     let play = Play::stream()
         .text("a")
-        .pause(1_300)
+        .pause(2_200)
         .text("b")
         .finish()
         .done();
     let mock = Mock::start(move |_| play.clone()).await;
-    let network = json!({"ttft_timeout_in_seconds": 1, "default_request_timeout_in_seconds": 1});
+    let network = json!({"ttft_timeout_in_seconds": 2, "default_request_timeout_in_seconds": 2});
     let node = start(&mock, network).await;
     let answer = node.client.chat("r-1", stream("one/m")).await;
     assert!(answer.text() == "ab" && answer.is_done() && answer.errors().is_empty());
@@ -160,7 +160,7 @@ async fn a_callers_own_deadline_ends_the_request() {
         let body = format!(
             r#"{{"model":"one/m","stream":{streamed},"fallbacks":["two/m"],"messages":[]}}"#
         );
-        let limit = [("x-bf-request-timeout-ms", "200")];
+        let limit = [("x-bf-request-timeout-ms", "1000")];
         let answer = node.client.chat_with(id, &limit, body).await;
         assert_eq!(
             (answer.status, node.classes(id).await),
@@ -180,7 +180,7 @@ async fn a_callers_own_deadline_ends_the_request() {
 async fn silence_after_output_ends_the_stream_with_an_error() {
     let mock = Mock::start(|_| Play::stream().text("a").then_silence()).await;
     let node = start(&mock, json!({"stream_idle_timeout_in_seconds": 5})).await;
-    let limit = [("x-bf-request-timeout-ms", "300")];
+    let limit = [("x-bf-request-timeout-ms", "1000")];
     let answer = node.client.chat_with("r-1", &limit, stream("one/m")).await;
     assert_eq!((answer.text().as_str(), answer.errors().len()), ("a", 1));
     assert!(!answer.is_done());

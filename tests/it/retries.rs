@@ -1,9 +1,10 @@
 //! Which key is asked next, and what the client is told in the end.
 
 use serde_json::{Value, json};
+use tokio::net::TcpSocket;
 
 use crate::support::mock::Call;
-use crate::support::{Mock, Play, TestNode, chat, eventually, provider};
+use crate::support::{Mock, Play, TestNode, chat, provider};
 
 async fn node_with(mock: &Mock, keys: &[&str], network: Value) -> TestNode {
     let one = provider(&mock.url(), keys, &network);
@@ -103,12 +104,11 @@ async fn a_request_rotates_past_a_refused_key() {
 async fn a_due_key_is_checked_once_and_released() {
     let mock = Mock::start(|_| Play::bad_key()).await;
     let one = provider(&mock.url(), &["k-a", "k-b"], &json!({}));
-    let node = TestNode::start_scaled(&json!({"providers": {"one": one}}), 600.0).await;
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
     let pin = [("x-bf-api-key-id", "k-a")];
     node.client.chat_with("r-1", &pin, chat("one/m")).await;
     mock.play(|_| Play::served("hello"));
-    let due = || node.node.held()[0].due <= node.node.clock.now();
-    eventually("the key to be due", || due().then_some(())).await;
+    node.until_due();
     assert_eq!(node.client.chat("r-2", chat("one/m")).await.status, 200);
     assert_eq!(mock.keys()[1], "sk-k-a");
     assert!(node.held().is_empty());
@@ -280,9 +280,10 @@ async fn a_pin_that_is_unknown_is_named() {
 
 #[tokio::test]
 async fn a_provider_that_is_not_there_is_a_502_and_holds_nothing() {
-    let mock = Mock::start(|_| Play::served("x")).await;
-    let url = mock.url();
-    drop(mock);
+    // Bound but not listened on: nobody else can take the port meanwhile.
+    let port = TcpSocket::new_v4().unwrap();
+    port.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let url = format!("http://{}", port.local_addr().unwrap());
     let one = provider(&url, &["k-a"], &json!({}));
     let node = TestNode::start(&json!({"providers": {"one": one}})).await;
     let answer = node.client.chat("r-1", chat("one/m")).await;

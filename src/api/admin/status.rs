@@ -63,7 +63,7 @@ pub(super) async fn show(State(admin): State<Admin>) -> Answer {
     let sight = Sight {
         view: &live.view,
         now: node.clock.now(),
-        clock: node.clock,
+        clock: node.clock.clone(),
     };
     let book = node.book();
     let recomputed_at = node.clock.wall_at(book.recomputed_at());

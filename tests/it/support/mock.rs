@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 
 use super::eventually;
 
@@ -33,6 +34,8 @@ impl Call {
 pub(crate) enum Step {
     Send(Vec<u8>),
     Pause(Duration),
+    /// Goes on once the test says so.
+    Await(CancellationToken),
     /// Nothing more, until the peer closes.
     Silence,
     Close,
@@ -165,6 +168,12 @@ impl Play {
     /// These steps, then those.
     pub(crate) fn and(mut self, then: Self) -> Self {
         self.0.extend(then.0);
+        self
+    }
+
+    /// What follows comes once `go` is cancelled.
+    pub(crate) fn awaiting(mut self, go: &CancellationToken) -> Self {
+        self.0.push(Step::Await(go.clone()));
         self
     }
 
@@ -314,6 +323,10 @@ async fn perform(stream: &mut TcpStream, step: Step) -> bool {
         Step::Send(bytes) => stream.write_all(&bytes).await.is_ok(),
         Step::Pause(pause) => tokio::select! {
             () = tokio::time::sleep(pause) => true,
+            _ = stream.read(&mut byte) => false,
+        },
+        Step::Await(go) => tokio::select! {
+            () = go.cancelled() => true,
             _ = stream.read(&mut byte) => false,
         },
         Step::Silence => {

@@ -46,29 +46,20 @@ pub(crate) struct TestNode {
 
 impl TestNode {
     pub(crate) async fn start(config: &Value) -> Self {
-        Self::start_scaled(config, 1.0).await
+        Self::start_with(config, &[], None).await
     }
 
     /// One that was configured where these variables are set.
     pub(crate) async fn start_in(config: &Value, env: &[(&str, String)]) -> Self {
-        Self::start_with(config, env, 1.0, None).await
+        Self::start_with(config, env, None).await
     }
 
     /// One whose clients speak TLS; its own `client` does not.
     pub(crate) async fn start_tls(config: &Value, acceptor: TlsAcceptor) -> Self {
-        Self::start_with(config, &[], 1.0, Some(acceptor)).await
+        Self::start_with(config, &[], Some(acceptor)).await
     }
 
-    pub(crate) async fn start_scaled(config: &Value, time_scale: f64) -> Self {
-        Self::start_with(config, &[], time_scale, None).await
-    }
-
-    async fn start_with(
-        config: &Value,
-        env: &[(&str, String)],
-        time_scale: f64,
-        tls: Option<TlsAcceptor>,
-    ) -> Self {
+    async fn start_with(config: &Value, env: &[(&str, String)], tls: Option<TlsAcceptor>) -> Self {
         let variable = |name: &str| {
             let found = env.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| value.clone())
@@ -76,7 +67,6 @@ impl TestNode {
         let loaded = Config::parse(&config.to_string(), &variable).unwrap();
         let flags = Overrides {
             node_id: Some("n1".to_owned()),
-            time_scale: Some(time_scale),
             ..Overrides::default()
         };
         let place = Place::resolve(&loaded.config.cluster, flags).unwrap();
@@ -130,6 +120,13 @@ impl TestNode {
         rows.iter()
             .map(|row| row.record.subject.key.as_str().to_owned())
             .collect()
+    }
+
+    /// Lets the node's time pass until every held key may be checked.
+    pub(crate) fn until_due(&self) {
+        let last = self.node.held().iter().map(|row| row.due).max();
+        let clock = &self.node.clock;
+        clock.skip(last.unwrap().since_ms(clock.now()));
     }
 
     /// Lines of the routing log of a request.
