@@ -149,7 +149,8 @@ fn ids_in<'p>(mut path: &'p str, mut pattern: &str) -> Option<Vec<&'p str>> {
 }
 
 /// Nothing that could lead elsewhere.
-fn is_id(id: &str) -> bool {
+#[must_use]
+pub fn is_id(id: &str) -> bool {
     let is_safe = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
     (1..=MAX_ID).contains(&id.len()) && id.bytes().all(is_safe) && !id.starts_with('.')
 }

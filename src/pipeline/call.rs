@@ -181,7 +181,8 @@ async fn whole(
     Ok((shown, body))
 }
 
-async fn read_whole(
+/// The answer as a whole, unpacked.
+pub(super) async fn read_whole(
     timeout: Duration,
     response: Response<Incoming>,
     limit: Limit,

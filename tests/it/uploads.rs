@@ -361,3 +361,50 @@ async fn a_provider_is_only_asked_for_the_kinds_that_it_takes() {
         assert_eq!(answer.status, status, "{path}");
     }
 }
+
+#[tokio::test]
+async fn results_of_batches_are_fetched_from_the_gateway() {
+    let mock = Mock::start(|_| Play::silence()).await;
+    let theirs = format!("{}/v1/messages/batches/b_1/results", mock.url());
+    mock.play(move |call| {
+        if call.path.ends_with("/results") {
+            return Play::whole(
+                200,
+                &[("content-type", "application/x-jsonl")],
+                b"{\"results_url\":1}\n",
+            );
+        }
+        Play::json(
+            200,
+            &json!({"id": "b_1", "results_url": theirs, "type": "message_batch"}),
+        )
+    });
+    let mut claude = crate::support::provider(&mock.url(), &["k-a"], &json!({}));
+    claude["custom_provider_config"]["base_provider_type"] = json!("anthropic");
+    let node = start(json!({"providers": {"claude": claude}})).await;
+    for (method, path) in [
+        ("POST", "/anthropic/v1/messages/batches?provider=claude"),
+        ("GET", "/v1/messages/batches/b_1?provider=claude"),
+        ("POST", "/v1/messages/batches/b_1/cancel?provider=claude"),
+    ] {
+        let told = node.client.call(method, path).await.json();
+        let address = told["results_url"].as_str().unwrap();
+        let place = address
+            .strip_prefix(&format!("http://{}", node.address))
+            .unwrap();
+        let prefix = path.split("/v1/").next().unwrap();
+        assert_eq!(
+            place,
+            format!("{prefix}/v1/messages/batches/b_1/results?provider=claude")
+        );
+        let results = node.client.call("GET", place).await;
+        assert_eq!(
+            (results.status, &results.body[..]),
+            (200, &b"{\"results_url\":1}\n"[..])
+        );
+        assert_eq!(
+            mock.calls().last().unwrap().path,
+            "/v1/messages/batches/b_1/results"
+        );
+    }
+}

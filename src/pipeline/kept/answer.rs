@@ -1,4 +1,5 @@
-//! An answer on its way to the client: read as the client reads, never kept.
+//! An answer on its way to the client: read as the client reads, never kept. Only what says where results are is
+//! read before.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -11,14 +12,18 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
 
 use holdline_core::failure::FailureClass;
+use holdline_core::time::WallMs;
 
 use super::super::Told;
 use super::super::answer_headers;
 use super::super::decode::Decoder;
+use super::super::failed::Failed;
 use super::asked::Asked;
 use super::record::Record;
+use super::results::{self, Changed};
 use super::send::Accepted;
-use super::upload::ADDRESS;
+use super::upload::{self, ADDRESS};
+use crate::config::Key;
 use crate::server::{Body, BodyError};
 
 /// What a broken answer is recorded as: its status was sent before.
@@ -27,8 +32,44 @@ const BROKEN: Told = Told {
     error_type: "provider_connection_failed",
 };
 
-/// The provider's status, type and body, and where the client sends the pieces of an upload.
-pub(super) fn passed(
+/// An answer that is on its way, or in which addresses were changed.
+pub(super) enum Taken {
+    /// It moves through; the header says where the client sends the pieces of an upload.
+    Passing(Box<Accepted>, Option<HeaderValue>),
+    /// It was read.
+    Changed(Changed),
+}
+
+impl Taken {
+    /// The answer of a call with this key.
+    pub(super) async fn of(
+        accepted: Accepted,
+        asked: &Asked,
+        key: Option<&Key>,
+        now: WallMs,
+    ) -> Result<Self, Failed> {
+        if results::are_told(asked) {
+            return results::change(asked, accepted).await.map(Self::Changed);
+        }
+        let address = upload::address(asked, key, accepted.response.headers(), now)?;
+        Ok(Self::Passing(Box::new(accepted), address))
+    }
+
+    /// For the client.
+    pub(super) fn into_response(self, asked: &Asked, mut record: Record) -> Response<Body> {
+        match self {
+            Self::Passing(accepted, address) => passed(*accepted, asked, address, record),
+            Self::Changed(changed) => {
+                let response = changed.into_response();
+                record.end(response.status().as_u16(), None);
+                response
+            }
+        }
+    }
+}
+
+/// The provider's status, type and body.
+fn passed(
     accepted: Accepted,
     asked: &Asked,
     address: Option<HeaderValue>,

@@ -46,6 +46,8 @@ pub(super) struct Asked {
     pub(super) query: Option<String>,
     /// How the client reaches this.
     pub(super) door: Option<Door>,
+    /// The client named the provider.
+    pub(super) is_named: bool,
     /// It is a later piece of an upload.
     pub(super) goes_on: bool,
     pub(super) provider: Arc<Provider>,
@@ -133,6 +135,7 @@ impl Asked {
             kept,
             verb,
             method,
+            is_named: named.is_some(),
             goes_on: session.is_some(),
             query: session.map_or(query.rest, |session| Some(session.query())),
             door,

@@ -13,6 +13,7 @@
 mod answer;
 mod asked;
 mod record;
+mod results;
 mod send;
 mod upload;
 
@@ -32,6 +33,7 @@ use crate::api::error::{ApiError, ErrorExtra, error_type};
 use crate::api::kept::Kept;
 use crate::protocols::kept::Verb;
 use crate::server::Body;
+use answer::Taken;
 use asked::Asked;
 use record::Record;
 use send::{Sending, Source};
@@ -80,16 +82,17 @@ async fn run(
     while let Some(with) = key {
         let sending = Sending::new(pipeline, asked, with.as_deref());
         let begun = Instant::now();
-        let failed = match sending.send(&source).await {
+        let taken = match sending.send(&source).await {
             Ok(accepted) => {
-                let (answered, now) = (accepted.response.headers(), pipeline.node.clock.wall());
-                match upload::address(asked, with.as_deref(), answered, now) {
-                    Ok(address) => {
-                        record.attempt(with.as_deref(), None, begun);
-                        return Ok(answer::passed(accepted, asked, address, record));
-                    }
-                    Err(failed) => failed,
-                }
+                let now = pipeline.node.clock.wall();
+                Taken::of(accepted, asked, with.as_deref(), now).await
+            }
+            Err(failed) => Err(failed),
+        };
+        let failed = match taken {
+            Ok(taken) => {
+                record.attempt(with.as_deref(), None, begun);
+                return Ok(taken.into_response(asked, record));
             }
             Err(failed) => failed,
         };

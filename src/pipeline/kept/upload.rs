@@ -84,6 +84,11 @@ impl Door {
         let host = host.as_str().rsplit('@').next()?;
         Some(Self(format!("{scheme}://{host}{}", request.uri().path())))
     }
+
+    /// Its address without what stands at the end of the path.
+    pub(super) fn before(&self, behind: &str) -> Option<&str> {
+        self.0.strip_suffix(behind)
+    }
 }
 
 impl Session {
