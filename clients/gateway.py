@@ -26,7 +26,10 @@ MODELS = {
     "cohere": "command-a-03-2025",
     "groq": "llama-3.3-70b-versatile",
     "house": "claude-opus-4-5",
+    "vertex": "gemini-2.5-flash",
 }
+# Of an account that never was; its tokens come from the upstream.
+ACCOUNT = Path(__file__).parent.parent / "tests/fixtures/google-account.json"
 FAILING = ["refuses-credential", "refuses-limit", "refuses-fault", "refuses-trouble", "refuses-late", "breaks"]
 
 
@@ -54,6 +57,10 @@ def provider(name: str, upstream: str) -> dict[str, Any]:
             key["azure_key_config"] = {"endpoint": base}
         if name == "bedrock":
             key["bedrock_key_config"] = {"region": "eu-central-1", "access_key": "AKIAOFBEDROCK", "secret_key": "secret"}
+        if name == "vertex":
+            account = {**json.loads(ACCOUNT.read_text()), "token_uri": f"{base}/token"}
+            del key["value"]
+            key["vertex_key_config"] = {"project_id": "clients", "region": "us-central1", "auth_credentials": json.dumps(account)}
         keys.append(key)
     return {"keys": keys, "network_config": {"base_url": base, "max_retries": 0}}
 

@@ -138,7 +138,7 @@ def test_what_a_provider_cannot_take_is_named(anthropic_sdk: anthropic.Anthropic
 # --- reasoning ------------------------------------------------------------------------------------------------------
 
 # Their thoughts have seals, in whichever protocol they are asked.
-SEALING = ["anthropic", "gemini", "bedrock", "house"]
+SEALING = ["anthropic", "gemini", "bedrock", "house", "vertex"]
 THINK = ">> think Hm, well.\n>> say Yes."
 
 

@@ -34,7 +34,8 @@ def read(body: Json) -> Asked:
                 # Both ways to write names are known; Google's own SDK mixes them.
                 asked.media.append(media(data.get("mimeType") or data["mime_type"], data["data"]))
             elif "fileData" in part:
-                asked.media.append(f"at {part['fileData']['fileUri']}")
+                data = part["fileData"]
+                asked.media.append(f"at {data.get('fileUri') or data['file_uri']}")
             elif part.get("thought"):
                 asked.thoughts.append(part["text"])
             elif content.get("role") != "model":
