@@ -202,8 +202,12 @@ impl<'a> Start<'a> {
             (_, Some(at)) => format!("it stands behind as fallback {at}"),
             (Some(candidate), None) => left_out(view, facts, &candidate),
         };
-        let begins = share > 0.0 || place == Some(0);
-        let pinned = begins.then(|| facts.pinned_at(provider, model)).flatten();
+        let pinned = match place {
+            // A pin that was moved along with the request may have been left behind.
+            Some(0) => plan.legs[0].pin.clone(),
+            Some(_) | None if share > 0.0 => facts.pinned_at(provider, model),
+            Some(_) | None => None,
+        };
         ProviderTold {
             provider: provider.id.clone(),
             serves: candidate.is_some(),

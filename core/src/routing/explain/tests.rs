@@ -121,9 +121,8 @@ fn assert_agrees(seed: u64, explanation: &Explanation, draw: u64) {
     let mut rng = rng(seed * 1_000 + draw);
     let live = plan(&view, &facts, &mut rng, NOW).unwrap();
     let first = live.legs[0].clone();
-    let moved_pin = facts.pin.is_some()
-        && facts.target.provider.as_ref() != Some(&first.provider)
-        && facts.target.provider.is_some();
+    let stays = facts.target.provider.as_ref() == Some(&first.provider) && first.pin.is_some();
+    let moved_pin = facts.pin.is_some() && facts.target.provider.is_some() && !stays;
     let is_own = |leg: &Leg| {
         let own = facts.fallbacks.iter().chain([&facts.target]);
         own.clone()
