@@ -201,6 +201,15 @@ pub fn fallback_without_key(route: Route<'_>) -> LogLine {
     )
 }
 
+/// A fallback stands in the request a second time.
+#[must_use]
+pub fn fallback_repeated(route: Route<'_>) -> LogLine {
+    LogLine::core(
+        Level::Info,
+        format!("Fallback {route} skipped: the request was there already"),
+    )
+}
+
 /// A fallback asks for a model that no provider serves.
 #[must_use]
 pub fn fallback_nobody_serves(model: &ModelId) -> LogLine {

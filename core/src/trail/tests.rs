@@ -70,6 +70,7 @@ fn retries_and_fallbacks() {
         trying_fallback(1, 2, next, None),
         fallback_without_provider(next),
         fallback_without_key(next),
+        fallback_repeated(next),
         fallback_nobody_serves(&names.small),
         kind_refused(next.provider, "embedding"),
         primary_unusable(route),

@@ -44,6 +44,10 @@ impl Walk {
                 Some(provider) if provider.serves(&leg.model).is_none() => {
                     Some(trail::fallback_without_key(route))
                 }
+                // With the same keys it would hear the same.
+                Some(_) if self.legs[..self.at].contains(leg) => {
+                    Some(trail::fallback_repeated(route))
+                }
                 Some(_) => None,
             };
             if let Some(line) = skipped {

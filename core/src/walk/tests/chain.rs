@@ -69,6 +69,26 @@ fn exhausted_credentials_of_the_primary_are_its_error() {
     );
 }
 
+/// What a provider said once it would say again; with other keys it may not.
+#[test]
+fn a_repeated_fallback_is_skipped() {
+    let providers = ["one", "two"].map(|id| provider(id, [key(&format!("k-{id}"))]));
+    let played = |legs: &[&str]| {
+        let mut play = Play::new(plain(providers.clone()), legs);
+        assert_eq!(play.run(&[Some(Transient)]), Ending::Failed { attempt: 0 });
+        play
+    };
+    let mut play = played(&["one", "two", "two", "one"]);
+    assert_eq!(visited(&play), ["one", "two"]);
+    let lines = play.lines();
+    let line = "Fallback two/gpt-4o skipped: the request was there already";
+    assert!(lines.contains(line), "{lines}");
+    let other_keys = played(&["one@k-one", "one"]);
+    assert_eq!(visited(&other_keys), ["one", "one"]);
+    let own_key = played(&["one+own", "one", "one"]);
+    assert_eq!(visited(&own_key), ["one", "one"]);
+}
+
 /// RF-116, CF-019.
 #[test]
 fn what_another_provider_could_serve_moves_on() {
