@@ -73,6 +73,10 @@ impl Gateway {
             };
         }
         match (path, request.method()) {
+            // A model's name may have a colon, so only what is posted is meant as a verb.
+            (_, &Method::POST) if routes::is_unknown_verb(path) => {
+                ApiError::not_found(path).into_response_in(routes::dialect(path))
+            }
             _ if models::are_at(path) => match parts.may_list(&request) {
                 Ok(()) => {
                     parts.node.lists().await;
@@ -122,6 +126,7 @@ impl Asked {
             "/",
             paths::MODELS,
             paths::OPENAI_MODELS,
+            paths::OPENAI_MODELS_BARE,
             paths::ANTHROPIC_MODELS,
             paths::HEALTH,
             paths::READY,

@@ -59,7 +59,7 @@ pub(super) fn answer(live: &Live, at: &Uri) -> Response<Body> {
 fn is_list(path: &str) -> bool {
     matches!(
         path,
-        paths::MODELS | paths::OPENAI_MODELS | paths::ANTHROPIC_MODELS
+        paths::MODELS | paths::OPENAI_MODELS | paths::OPENAI_MODELS_BARE | paths::ANTHROPIC_MODELS
     )
 }
 
@@ -98,6 +98,7 @@ fn wanted(path: &str) -> Option<(&str, Option<&'static str>)> {
     let places = [
         (paths::MODELS, None),
         (paths::OPENAI_MODELS, Some("openai")),
+        (paths::OPENAI_MODELS_BARE, Some("openai")),
         (paths::ANTHROPIC_MODELS, Some("anthropic")),
     ];
     places.into_iter().find_map(|(place, family)| {

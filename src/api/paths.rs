@@ -8,6 +8,8 @@ pub const MODELS: &str = "/v1/models";
 pub const MODEL: &str = "/v1/models/{model}";
 /// The same, where OpenAI's clients look for it behind their prefix.
 pub const OPENAI_MODELS: &str = "/openai/v1/models";
+/// The same for clients whose base URL has no version.
+pub const OPENAI_MODELS_BARE: &str = "/openai/models";
 /// The same for Anthropic's.
 pub const ANTHROPIC_MODELS: &str = "/anthropic/v1/models";
 /// What Google's SDKs put before their own paths.

@@ -192,7 +192,7 @@ fn messages(path: &str) -> Option<Route> {
 /// Behind `/genai`: a version, the model, and what is to be done with it.
 fn generate(path: &str) -> Option<Route> {
     let named = google_models(path)?.strip_prefix('/')?;
-    let (model, verb) = named.rsplit_once(':')?;
+    let (model, verb) = google_verb(named)?;
     let (protocol, operation, stream) = match verb {
         "generateContent" => (Protocol::Generate, Operation::Answer, false),
         "streamGenerateContent" => (Protocol::Generate, Operation::Answer, true),
@@ -209,6 +209,21 @@ fn generate(path: &str) -> Option<Route> {
         listed: stream,
         ..Route::new(protocol)
     })
+}
+
+/// A model and what is to be done with it: behind the last colon, which some clients percent-encode.
+fn google_verb(named: &str) -> Option<(&str, &str)> {
+    let colons = [":", "%3A", "%3a"];
+    let splits = colons.into_iter().filter_map(|c| named.rsplit_once(c));
+    splits.max_by_key(|(model, _)| model.len())
+}
+
+/// Whether something is to be done with one of Google's models that is not done here.
+#[must_use]
+pub fn is_unknown_verb(path: &str) -> bool {
+    let behind = path.strip_prefix(super::paths::GENAI);
+    let named = behind.and_then(google_models).unwrap_or_default();
+    google_verb(named).is_some() && find(path).is_none()
 }
 
 /// The path as metrics label it: one of a closed set, whatever a caller asks for.
@@ -234,7 +249,7 @@ fn label_with_model(path: &str) -> String {
         return format!("/bedrock/model/{{model}}/{operation}");
     }
     // The model stands between the last slash and the verb.
-    let verb = path.rsplit(':').next().unwrap_or_default();
+    let verb = google_verb(path).map_or("", |(_, verb)| verb);
     let version = path.split('/').nth(2).unwrap_or_default();
     format!("{}/{version}/models/{{model}}:{verb}", super::paths::GENAI)
 }
@@ -306,6 +321,10 @@ mod tests {
             ("/openai/v1/embeddings", "/openai/v1/embeddings"),
             (
                 "/genai/v1beta/models/any-name:generateContent",
+                "/genai/v1beta/models/{model}:generateContent",
+            ),
+            (
+                "/genai/v1beta/models/any%3Aname%3agenerateContent",
                 "/genai/v1beta/models/{model}:generateContent",
             ),
             ("/genai/v9/models/any-name:generateContent", "other"),
@@ -422,6 +441,19 @@ mod tests {
         assert!(route.stream && route.listed);
         assert!(!route.clone().with_query(Some("key=1&alt=sse")).listed);
         assert!(route.with_query(Some("alt=json")).listed);
+        for encoded in ["gemini%3A2%3AgenerateContent", "gemini:2%3agenerateContent"] {
+            let route = find(&format!("/genai/v1beta/models/{encoded}")).unwrap();
+            assert_eq!(route.model.as_deref(), Some("gemini:2"), "{encoded}");
+        }
+        for (path, unknown) in [
+            ("/genai/v1beta/models/m:predict", true),
+            ("/genai/v1beta/models/m%3Apredict", true),
+            ("/genai/v1beta/models/m:generateContent", false),
+            ("/genai/v1beta/models/m", false),
+            ("/v1/models/m:8b", false),
+        ] {
+            assert_eq!(is_unknown_verb(path), unknown, "{path}");
+        }
         let route = find("/genai/v1beta/models/vertex/m:batchEmbedContents").unwrap();
         assert_eq!(route.model.as_deref(), Some("vertex/m"));
         assert_eq!(route.protocol, Protocol::BatchEmbedContents);

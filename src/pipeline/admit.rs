@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Incoming};
@@ -103,7 +103,9 @@ impl Inbound {
         arrived: Instant,
     ) -> Result<Self, ApiError> {
         required_headers(headers, catalog)?;
-        let bytes = read_body(body, catalog.client.max_body_bytes).await?;
+        plain_body(headers)?;
+        let sender = Sender::of(headers);
+        let bytes = read_body(body, sender, catalog.client.max_body_bytes).await?;
         Self::parse(route, headers, bytes, catalog, arrived)
     }
 
@@ -209,11 +211,57 @@ fn refused_body(error: EditError) -> ApiError {
     refusal
 }
 
+/// Bodies are edited, and nobody packs small ones: packed ones are refused in words, not as broken JSON.
+fn plain_body(headers: &HeaderMap) -> Result<(), ApiError> {
+    let coding = headers.get(CONTENT_ENCODING);
+    let is_plain = |coding: &HeaderValue| {
+        let coding = coding.as_bytes().trim_ascii();
+        coding.is_empty() || coding.eq_ignore_ascii_case(b"identity")
+    };
+    if coding.is_none_or(is_plain) {
+        return Ok(());
+    }
+    Err(ApiError::caller(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "the body must not be compressed: send it without Content-Encoding",
+    ))
+}
+
+/// Who sends a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sender {
+    /// Sends it at once, and listens when all is sent.
+    Eager,
+    /// Waits to be told to: `Expect: 100-continue`.
+    Waiting,
+}
+
+impl Sender {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let waits = |expects: &HeaderValue| {
+            let expects = expects.as_bytes().trim_ascii();
+            expects.eq_ignore_ascii_case(b"100-continue")
+        };
+        if headers.get(EXPECT).is_some_and(waits) {
+            Self::Waiting
+        } else {
+            Self::Eager
+        }
+    }
+}
+
 /// The body, unless it is too large: then it is not read to its end.
-pub(super) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes, ApiError> {
+pub(super) async fn read_body(
+    mut body: Incoming,
+    sender: Sender,
+    limit: usize,
+) -> Result<Bytes, ApiError> {
     let stated = body.size_hint().lower();
     if stated > limit as u64 {
-        discard(&mut body).await;
+        // Whoever waits is answered before anything was sent: reading would ask for it.
+        if sender == Sender::Eager {
+            tokio::spawn(discard(body));
+        }
         return Err(too_large(limit));
     }
     let until = tokio::time::Instant::now() + BODY_TIMEOUT;
@@ -234,7 +282,7 @@ pub(super) async fn read_body(mut body: Incoming, limit: usize) -> Result<Bytes,
             continue;
         };
         if only.len() + whole.len() + data.len() > limit {
-            discard(&mut body).await;
+            tokio::spawn(discard(body));
             return Err(too_large(limit));
         }
         if whole.is_empty() && only.is_empty() {
@@ -266,9 +314,9 @@ pub(super) fn too_large(limit: usize) -> ApiError {
     )
 }
 
-/// Reads on for a little while, so that ordinary clients, which listen only once they have sent all, hear
-/// the refusal instead of a reset connection.
-async fn discard(body: &mut Incoming) {
+/// Reads on for a little while, beside the answer, so that ordinary clients, which listen only once they have
+/// sent all, hear the refusal instead of a reset connection.
+async fn discard(mut body: Incoming) {
     const ENOUGH_BYTES: usize = 16 << 20;
     const ENOUGH_TIME: Duration = Duration::from_secs(3);
     let reading = async {
@@ -280,7 +328,7 @@ async fn discard(body: &mut Incoming) {
             }
         }
     };
-    // Late or not, the refusal is what is answered.
+    // Late or not, the refusal was answered.
     let _ = tokio::time::timeout(ENOUGH_TIME, reading).await;
 }
 

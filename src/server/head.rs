@@ -8,6 +8,8 @@ use memchr::memchr;
 
 /// The most headers a request may have.
 const MAX_HEADERS: usize = 100;
+/// The longest body that may be stated. More does not fit into signed numbers; hyper answers it without words.
+const MAX_LENGTH: u64 = i64::MAX as u64;
 /// Hexadecimal digits of a chunk's size: what fits into 64 bits.
 const MAX_SIZE_DIGITS: u8 = 16;
 /// Bytes of a chunk's extension, and of all trailers.
@@ -158,11 +160,11 @@ pub(super) fn judge(head: &[u8]) -> Result<Body, BadHead> {
     }
 }
 
-/// Digits only: no sign, no list.
+/// Digits only: no sign, no list, and no more than any program on the way can count.
 fn digits(text: &[u8]) -> Option<u64> {
     let is_number = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let text = is_number.then(|| std::str::from_utf8(text).ok())??;
-    text.parse().ok()
+    text.parse().ok().filter(|length| *length <= MAX_LENGTH)
 }
 
 impl Body {
@@ -310,6 +312,8 @@ mod tests {
             "content-length: 1, 1\r\n",
             "content-length: +1\r\n",
             "content-length: 18446744073709551616\r\n",
+            "content-length: 18446744073709551615\r\n",
+            "content-length: 9223372036854775808\r\n",
             "content-length:\r\n",
             "content-length: 1\r\ntransfer-encoding: chunked\r\n",
             "transfer-encoding: chunked, chunked\r\n",

@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{Mock, Play, TestNode, chat, provider, stream};
 
@@ -60,6 +62,8 @@ async fn odd_paths_and_methods_are_refused_in_json() {
         ("GET", "/v1/nope", 404),
         ("POST", "/v1/chat/completions/extra", 404),
         ("GET", "/v1/chat/completions", 405),
+        ("POST", "/health", 405),
+        ("DELETE", "/metrics", 405),
         ("DELETE", "/v1/models", 405),
     ] {
         let answer = node.client.call(method, path).await;
@@ -67,6 +71,15 @@ async fn odd_paths_and_methods_are_refused_in_json() {
             (answer.status, &answer.json()["status_code"]),
             (status, &json!(status))
         );
+    }
+    for (path, status) in [
+        ("/genai/v1beta/models/m:predict", 404),
+        ("/genai/v1beta/models/m%3Apredict", 404),
+        ("/genai/v1beta/models/m", 405),
+    ] {
+        let answer = node.client.call("POST", path).await;
+        let told = &answer.json()["error"]["code"];
+        assert_eq!((answer.status, told), (status, &json!(status)), "{path}");
     }
     for method in ["GET", "HEAD"] {
         assert_eq!(node.client.call(method, "/").await.status, 200);
@@ -185,4 +198,43 @@ async fn silence_after_output_ends_the_stream_with_an_error() {
     assert_eq!((answer.text().as_str(), answer.errors().len()), ("a", 1));
     assert!(!answer.is_done());
     mock.wait_for_left(1).await;
+}
+
+/// GV-001. Nobody has to send, or wait, for a refusal that was certain from the head on.
+#[tokio::test]
+async fn a_body_that_is_announced_too_large_is_refused_at_once() {
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = start(&mock, json!({})).await;
+    for more in ["", "expect: 100-continue\r\n", "Expect: 100-Continue\r\n"] {
+        let mut wire = TcpStream::connect(node.address).await.unwrap();
+        let head = format!(
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n{more}content-length: 1048577\r\n\r\n"
+        );
+        wire.write_all(head.as_bytes()).await.unwrap();
+        let mut answer = vec![0; 12];
+        let read = tokio::time::timeout(Duration::from_secs(2), wire.read_exact(&mut answer));
+        read.await.expect("an answer at once").unwrap();
+        assert_eq!(String::from_utf8_lossy(&answer), "HTTP/1.1 413", "{more}");
+    }
+    assert!(mock.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_compressed_body_is_refused_in_words() {
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = start(&mock, json!({})).await;
+    for (coding, status) in [
+        ("gzip", 415),
+        ("zstd", 415),
+        ("identity", 200),
+        ("Identity", 200),
+    ] {
+        let headers = [("content-encoding", coding)];
+        let answer = node.client.chat_with("r-1", &headers, chat("one/m")).await;
+        assert_eq!(answer.status, status, "{coding}");
+        if status != 200 {
+            let message = answer.json()["error"]["message"].to_string();
+            assert!(message.contains("Content-Encoding"), "{message}");
+        }
+    }
 }

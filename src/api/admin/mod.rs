@@ -104,8 +104,8 @@ pub fn router(node: Arc<Node>) -> Router {
         .fallback(nothing_there)
         .method_not_allowed_fallback(wrong_method)
         .with_state(admin.clone())
-        .merge(health)
-        .merge(metrics)
+        .merge(health.method_not_allowed_fallback(wrong_method))
+        .merge(metrics.method_not_allowed_fallback(wrong_method))
         .layer(middleware::from_fn_with_state(admin, guard))
         .layer(middleware::from_fn(name_path))
 }

@@ -12,6 +12,7 @@ use holdline_core::failure::FailureClass;
 use holdline_core::ids::ProviderId;
 use holdline_core::routing::{Pin, Target};
 
+use super::super::admit::Sender;
 use super::super::failed::Failed;
 use super::super::upstream::sent::Broken;
 use super::super::{Pipeline, admit, allowed};
@@ -129,7 +130,8 @@ impl Asked {
         let content_headers = content_headers(headers, kept.collection);
         let door = Door::of(&request);
         let method = request.method().clone();
-        let body = given(verb, request.into_body(), max_body_bytes).await?;
+        let sender = Sender::of(headers);
+        let body = given(verb, request.into_body(), sender, max_body_bytes).await?;
         let asked = Self {
             id: id.to_owned(),
             kept,
@@ -184,7 +186,12 @@ impl Asked {
 }
 
 /// The body, where the verb has one: read where it is small, else left where it is.
-async fn given(verb: Verb, body: Incoming, limit: usize) -> Result<Given, ApiError> {
+async fn given(
+    verb: Verb,
+    body: Incoming,
+    sender: Sender,
+    limit: usize,
+) -> Result<Given, ApiError> {
     if !verb.has_body() {
         return Ok(Given::Whole(Bytes::new()));
     }
@@ -193,7 +200,7 @@ async fn given(verb: Verb, body: Incoming, limit: usize) -> Result<Given, ApiErr
         .exact()
         .is_some_and(|bytes| bytes <= REPLAYABLE_BYTES);
     if is_small || stated.lower() > limit as u64 {
-        return Ok(Given::Whole(admit::read_body(body, limit).await?));
+        return Ok(Given::Whole(admit::read_body(body, sender, limit).await?));
     }
     Ok(Given::Unread(body, limit))
 }
