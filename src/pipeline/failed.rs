@@ -28,7 +28,7 @@ use crate::api::error::ErrorBody;
 use crate::config::{Key, Provider, Secret};
 use crate::node::{Clock, Node};
 use crate::protocols::json::holds_more_than_null;
-use crate::protocols::{Event, Protocol};
+use crate::protocols::{Event, Operation, Protocol};
 
 /// Whose clock ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,11 +81,11 @@ impl Judge {
 
     /// Of calls with one key.
     pub(super) fn of_key(node: &Node, provider: &Provider, key: Option<&Key>) -> Self {
-        let others = key.map(|k| k.vendor.secrets().cloned().collect());
+        let of_key = key.into_iter().flat_map(|k| k.vendor.secrets().cloned());
         Self {
             provider: provider.id.clone(),
             secret: key.map(|k| k.value.clone()),
-            others: others.unwrap_or_default(),
+            others: of_key.chain(in_headers(provider)).collect(),
             stream_headers: HeaderMap::new(),
             classifier: Arc::clone(&node.config.classifier),
             clock: node.clock.clone(),
@@ -217,6 +217,24 @@ pub(super) fn error_facts(provider: &str, headers: Headers<'_>, event: &Event) -
         ..headers
     };
     Facts::from_event(provider, headers, &event.data)
+}
+
+/// Credentials among the headers that the operator wants every call to have, without their scheme.
+fn in_headers(provider: &Provider) -> impl Iterator<Item = Secret> {
+    const TELLTALE: [&str; 7] = [
+        "auth",
+        "cookie",
+        "credential",
+        "key",
+        "password",
+        "secret",
+        "token",
+    ];
+    let headers = provider.network.extra_headers.iter();
+    let secret =
+        headers.filter(|(name, _)| TELLTALE.iter().any(|part| name.as_str().contains(part)));
+    let values = secret.filter_map(|(_, value)| value.to_str().ok()?.split_whitespace().last());
+    values.map(|value| Secret::from(value.to_owned()))
 }
 
 /// What an answer's headers say of token limits.
@@ -368,11 +386,16 @@ impl Failed {
     }
 
     /// Neither the client's protocol nor one that it converts to is spoken with the provider.
-    pub(super) fn not_spoken(provider: &str, protocol: Protocol) -> Self {
-        let message = format!(
-            "the provider \"{provider}\" is not asked in {}, nor in anything it converts to",
-            protocol.words()
-        );
+    pub(super) fn not_spoken(provider: &str, protocol: Protocol, operation: Operation) -> Self {
+        let words = protocol.words();
+        let message = match operation {
+            Operation::Answer => format!(
+                "the provider \"{provider}\" is not asked in {words}, nor in anything it converts to"
+            ),
+            Operation::CountTokens => format!(
+                "the provider \"{provider}\" has no token counter for {words}: counting is never converted"
+            ),
+        };
         Self::ours(
             FailureClass::Unknown,
             501,

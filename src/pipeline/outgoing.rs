@@ -47,7 +47,8 @@ impl<'a> Outgoing<'a> {
         let alias = key.and_then(|key| key.alias_details.get(asked));
         let spoken = provider.protocol_for(route.protocol, route.operation, model, alias);
         let (Some(adapter), Some(protocol)) = (provider.kind.adapter(), spoken) else {
-            return Err(Failed::not_spoken(provider.id.as_str(), route.protocol));
+            let name = provider.id.as_str();
+            return Err(Failed::not_spoken(name, route.protocol, route.operation));
         };
         let call = Call {
             provider,
@@ -63,7 +64,7 @@ impl<'a> Outgoing<'a> {
         let (body, dropped) = if protocol == route.protocol {
             (inbound.body.for_upstream(&name), Vec::new())
         } else {
-            converted(course, protocol, &call, &name)?
+            converted(course, protocol, &call, adapter.like(&call), &name)?
         };
         let reshape = adapter.reshape(&call);
         let body = reshaped(body, &reshape)
@@ -138,12 +139,13 @@ fn converted(
     course: &Course,
     protocol: Protocol,
     call: &Call<'_>,
+    provider: &str,
     model: &str,
 ) -> Result<(Bytes, Vec<String>), Failed> {
     let to = To {
         model,
         stream: call.stream,
-        provider: call.provider.like(),
+        provider,
     };
     let (body, mut dropped) = if protocol.embeds() {
         texts(course, protocol, to)?

@@ -5,13 +5,18 @@ use http::{HeaderName, Request, Uri};
 
 use holdline_core::time::WallMs;
 
-use super::{Adapter, Call, Credential, Form, Grant, NotCallable, join, openai, percent_encoded};
+use super::{
+    Adapter, Call, Credential, Form, Grant, NotCallable, Reshape, join, openai, percent_encoded,
+};
 use crate::config::vendor::{AzureKey, Vendor};
 use crate::protocols::Protocol;
 use crate::protocols::kept::Collection;
 
 /// Used where neither key nor alias names one: the newest that is generally available.
 const API_VERSION: &str = "2024-10-21";
+
+/// The first version that takes `stream_options`.
+const TELLS_USAGE: &str = "2024-09-01";
 
 /// Where tokens for Azure's public cloud are granted.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
@@ -32,6 +37,13 @@ fn config<'a>(call: &Call<'a>) -> Option<&'a AzureKey> {
     }
 }
 
+fn version<'a>(call: &Call<'a>) -> &'a str {
+    let of_alias = call.alias.and_then(|alias| alias.api_version.as_deref());
+    of_alias
+        .or_else(|| config(call)?.api_version.as_deref())
+        .unwrap_or(API_VERSION)
+}
+
 /// At the resource itself, where dated versions are not known.
 fn undated(base: &Uri, path: &str, version: &str) -> Result<Uri, NotCallable> {
     let query = match version {
@@ -45,10 +57,7 @@ impl Adapter for Azure {
     fn endpoint(&self, call: &Call<'_>) -> Result<Uri, NotCallable> {
         let of_alias = call.alias.and_then(|alias| alias.endpoint.as_ref());
         let base = of_alias.unwrap_or_else(|| call.base());
-        let version = call.alias.and_then(|alias| alias.api_version.as_deref());
-        let version = version
-            .or_else(|| config(call)?.api_version.as_deref())
-            .unwrap_or(API_VERSION);
+        let version = version(call);
         if call.protocol == Protocol::Responses {
             // Not at a deployment: the body names it.
             let path = openai::path(call.protocol, call.operation)?;
@@ -72,6 +81,17 @@ impl Adapter for Azure {
         let version = config(call).and_then(|azure| azure.api_version.as_deref());
         let path = format!("{}{behind}", collection.path());
         undated(call.base(), &path, version.unwrap_or(API_VERSION))
+    }
+
+    fn reshape<'a>(&self, call: &Call<'a>) -> Reshape<'a> {
+        let version = version(call);
+        let is_dated = version.starts_with(|first: char| first.is_ascii_digit());
+        Reshape {
+            without_stream_options: call.protocol != Protocol::Responses
+                && is_dated
+                && version < TELLS_USAGE,
+            ..Reshape::default()
+        }
     }
 
     fn grant(&self, call: &Call<'_>, _now: WallMs) -> Result<Option<Grant>, NotCallable> {

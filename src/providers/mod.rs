@@ -214,6 +214,8 @@ impl fmt::Debug for Form {
 pub struct Reshape<'a> {
     /// `model` is taken out: the address names it.
     pub without_model: bool,
+    /// `stream_options` is taken out: the provider refuses it.
+    pub without_stream_options: bool,
     /// `anthropic_version` is put in, unless the client did.
     pub anthropic_version: Option<Cow<'a, str>>,
 }
@@ -255,6 +257,11 @@ pub trait Adapter: Sync {
     /// The model's name where the body has it.
     fn body_model<'a>(&self, call: &Call<'a>) -> Cow<'a, str> {
         Cow::Borrowed(call.model)
+    }
+
+    /// The built-in provider whose ways it has in this call.
+    fn like<'a>(&self, call: &Call<'a>) -> &'a str {
+        call.provider.like()
     }
 
     /// What the body needs besides.

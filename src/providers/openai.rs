@@ -2,7 +2,7 @@
 
 use http::Uri;
 
-use super::{Adapter, Call, NotCallable, join};
+use super::{Adapter, Call, NotCallable, Reshape, join};
 use crate::protocols::kept::Collection;
 use crate::protocols::{Operation, Protocol};
 
@@ -30,11 +30,23 @@ impl Adapter for OpenAi {
         join(call.base(), &format!("{folder}{path}{behind}"))
     }
 
+    fn reshape<'a>(&self, call: &Call<'a>) -> Reshape<'a> {
+        reshape(self.like(call))
+    }
+
     fn lists(&self, call: &Call<'_>) -> Result<Vec<Uri>, NotCallable> {
         // Beside chat completions, wherever those are.
         let root = call.provider.chat_path.strip_suffix("/chat/completions");
         let path = format!("{}/models", root.unwrap_or("/v1"));
         Ok(vec![join(call.base(), &path)?])
+    }
+}
+
+/// Mistral tells the usage of every stream, and refuses to be asked for it.
+pub(super) fn reshape(like: &str) -> Reshape<'static> {
+    Reshape {
+        without_stream_options: like == "mistral",
+        ..Reshape::default()
     }
 }
 

@@ -18,7 +18,7 @@ use named::{How, Named};
 
 use super::{
     Adapter, Call, Credential, Grant, NotCallable, Reshape, gemini, google, is_version, join,
-    percent_encoded,
+    openai, percent_encoded,
 };
 use crate::config::vendor::{Alias, Vendor, VertexKey};
 use crate::protocols::{Operation, Protocol};
@@ -175,15 +175,24 @@ impl Adapter for Vertex {
         named(call).in_body()
     }
 
+    fn like<'a>(&self, call: &Call<'a>) -> &'a str {
+        if named(call).is_mistrals() {
+            "mistral"
+        } else {
+            call.provider.like()
+        }
+    }
+
     fn reshape<'a>(&self, call: &Call<'a>) -> Reshape<'a> {
         if call.protocol != Protocol::Messages {
-            return Reshape::default();
+            return openai::reshape(self.like(call));
         }
         let of_alias = call.alias.and_then(|a| a.anthropic_version.as_deref());
         let version = Cow::Borrowed(of_alias.unwrap_or(ANTHROPIC_VERSION));
         Reshape {
             without_model: call.operation == Operation::Answer,
             anthropic_version: Some(version),
+            ..Reshape::default()
         }
     }
 

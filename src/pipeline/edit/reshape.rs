@@ -17,7 +17,12 @@ pub(in crate::pipeline) fn reshaped(
     let mut cuts = Vec::new();
     let (mut kept, mut first_is_gone, mut has_version) = (false, false, false);
     let end = Members::visit(&body, |member| {
-        if reshape.without_model && member.field == Field::Model {
+        let goes = match member.field {
+            Field::Model => reshape.without_model,
+            Field::StreamOptions => reshape.without_stream_options,
+            _ => false,
+        };
+        if goes {
             first_is_gone |= !kept;
             cuts.push(member.after..member.value.end);
             return;
@@ -55,12 +60,43 @@ mod tests {
     use super::*;
 
     fn for_vertex(body: &str) -> String {
-        let reshape = Reshape {
-            without_model: true,
-            anthropic_version: Some("v-1".into()),
-        };
-        let out = reshaped(Bytes::copy_from_slice(body.as_bytes()), &reshape).unwrap();
+        written(
+            body,
+            &Reshape {
+                without_model: true,
+                anthropic_version: Some("v-1".into()),
+                ..Reshape::default()
+            },
+        )
+    }
+
+    fn written(body: &str, reshape: &Reshape<'_>) -> String {
+        let out = reshaped(Bytes::copy_from_slice(body.as_bytes()), reshape).unwrap();
         String::from_utf8(out.to_vec()).unwrap()
+    }
+
+    #[test]
+    fn options_of_streams_go() {
+        let reshape = Reshape {
+            without_stream_options: true,
+            ..Reshape::default()
+        };
+        for (body, expected) in [
+            (
+                r#"{"model":"m","stream":true,"stream_options":{"include_usage":true}}"#,
+                r#"{"model":"m","stream":true}"#,
+            ),
+            (
+                r#"{"stream_options":null , "stream_options":{} ,"a":1.0}"#,
+                r#"{"a":1.0}"#,
+            ),
+            (
+                r#"{"a":{"stream_options":1}}"#,
+                r#"{"a":{"stream_options":1}}"#,
+            ),
+        ] {
+            assert_eq!(written(body, &reshape), expected);
+        }
     }
 
     #[test]

@@ -335,3 +335,16 @@ fn a_model_that_the_path_names_is_put_into_the_body() {
         assert_eq!(read.for_upstream("m\"x"), expected, "{body}");
     }
 }
+
+#[test]
+fn half_a_character_in_a_name_passes() {
+    let text =
+        r#"{"\ud800":1,"model":"p/m","x":{"\udc00":"\ud83e"},"stream":true,"fallbacks":["a/b"]}"#;
+    let expected = r#"{"\ud800":1,"model":"m","x":{"\udc00":"\ud83e"},"stream":true,"stream_options":{"include_usage":true}}"#;
+    assert_eq!(sent(text, "m"), expected);
+    assert_eq!(parse(text).unwrap().fallbacks, ["a/b"]);
+    assert!(matches!(
+        parse(r#"{"\ud800":1,"model":"p/m",}"#),
+        Err(EditError::NotJson(_))
+    ));
+}

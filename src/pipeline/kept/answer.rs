@@ -173,7 +173,7 @@ impl HttpBody for Passed {
     fn size_hint(&self) -> SizeHint {
         match self.decoder {
             Decoder::Plain => self.upstream.size_hint(),
-            Decoder::Gzip(_) | Decoder::Unknown => SizeHint::default(),
+            Decoder::Gzip(_) | Decoder::Zlib(_) | Decoder::Unknown => SizeHint::default(),
         }
     }
 }

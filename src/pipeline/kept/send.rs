@@ -126,6 +126,7 @@ impl<'a> Sending<'a> {
             return Err(Failed::not_spoken(
                 self.call.provider.id.as_str(),
                 Protocol::Responses,
+                Operation::Answer,
             ));
         };
         let body = match source {

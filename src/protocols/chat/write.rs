@@ -26,6 +26,8 @@ struct Body<'a> {
     top_p: Option<&'a Number>,
     top_k: Option<u64>,
     seed: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    random_seed: Option<i64>,
     frequency_penalty: Option<&'a Number>,
     presence_penalty: Option<&'a Number>,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
@@ -165,6 +167,11 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
     if request.top_k.is_some() && top_k.is_none() {
         dropped.push(Field::TopK);
     }
+    let is_mistral = to.provider == "mistral";
+    let user = request.user.as_deref().filter(|_| !is_mistral);
+    if request.user.is_some() && user.is_none() {
+        dropped.push(Field::User);
+    }
     let reasoning_effort = request.reasoning.and_then(|reasoning| {
         let effort = effort(reasoning, to);
         if effort.is_none() {
@@ -188,13 +195,14 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         temperature: request.temperature.as_ref(),
         top_p: request.top_p.as_ref(),
         top_k,
-        seed: request.seed,
+        seed: request.seed.filter(|_| !is_mistral),
+        random_seed: request.seed.filter(|_| is_mistral),
         frequency_penalty: request.frequency_penalty.as_ref(),
         presence_penalty: request.presence_penalty.as_ref(),
         stop: &request.stop,
         response_format: request.format.as_ref().map(format),
         reasoning_effort,
-        user: request.user.as_deref(),
+        user,
         stream: to.stream.then_some(true),
         stream_options: to.stream.then_some(StreamOptions {
             include_usage: true,

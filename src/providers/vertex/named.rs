@@ -112,6 +112,11 @@ impl<'a> Named<'a> {
         }
     }
 
+    /// Whether it is one of Mistral's.
+    pub(super) fn is_mistrals(&self) -> bool {
+        self.publisher == "mistralai"
+    }
+
     /// Whether it is one of Google's that take `embedContent`; older ones take `predict`.
     pub(super) fn embeds_content(&self) -> bool {
         let rest = self.model.strip_prefix("gemini-embedding-");
