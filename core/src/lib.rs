@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod failure;
+pub mod halves;
 pub mod health;
 pub mod holds;
 pub mod ids;

@@ -5,6 +5,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::BytesMut;
 use tracing::debug;
 
+use holdline_core::halves;
+
 use super::course::Course;
 use super::failed::Failed;
 use crate::protocols::dropped::{self, LeftOut};
@@ -43,7 +45,16 @@ impl Conversion {
 
     /// Writes what an event becomes.
     pub(super) fn pass(&mut self, event: &Event, out: &mut BytesMut) -> Result<(), Failed> {
-        let read = self.reader.read(event, &mut self.deltas);
+        let read = match halves::mended(&event.data) {
+            Some(mended) => {
+                let mended = Event {
+                    data: mended.into(),
+                    ..event.clone()
+                };
+                self.reader.read(&mended, &mut self.deltas)
+            }
+            None => self.reader.read(event, &mut self.deltas),
+        };
         for delta in self.deltas.drain(..) {
             self.left_out.see(self.client.spoken(), &delta);
             let writer = &mut self.writer;
@@ -72,6 +83,8 @@ pub(super) fn answer(
 ) -> Result<(Vec<u8>, Option<Usage>), Failed> {
     let unreadable =
         |e: Malformed| Failed::broken(format!("the provider's answer cannot be read: {e}"));
+    let mended = halves::mended(body);
+    let body = mended.as_deref().unwrap_or(body);
     if from.embeds() {
         return vectors(course, from, body).map_err(unreadable);
     }

@@ -14,6 +14,8 @@ use std::ops::Range;
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::value::RawValue;
 
+use holdline_core::halves;
+
 use members::{Field, Members};
 
 pub(super) use reshape::reshaped;
@@ -103,8 +105,21 @@ impl JsonBody {
         if is_too_deep(&bytes) {
             return Err(EditError::TooDeep);
         }
+        let read = Self::read_text(&bytes, &bytes, edits, named);
+        if !matches!(read, Err(EditError::NotJson(_))) {
+            return read;
+        }
+        // Half a character in a member's name is no reason to refuse what passes as it is.
+        match halves::mended(&bytes) {
+            Some(mended) => Self::read_text(&bytes, &mended, edits, named),
+            None => read,
+        }
+    }
+
+    /// Reads `text`, which has everything where `bytes` has it.
+    fn read_text(bytes: &Bytes, text: &[u8], edits: Edits, named: bool) -> Result<Self, EditError> {
         let mut body = Self::unread(bytes.clone(), edits);
-        let read = body.read(&bytes)?;
+        let read = body.read(text)?;
         if edits.model && !read.has_model {
             if !named {
                 return Err(EditError::NoModel);
@@ -115,7 +130,7 @@ impl JsonBody {
             return Err(EditError::BadModel);
         }
         if body.stream && edits.ask_for_usage {
-            body.ask_for_usage(&bytes, read.stream_options, read.end)?;
+            body.ask_for_usage(text, read.stream_options, read.end)?;
         }
         body.cuts.sort_by_key(|cut| cut.at.start);
         Ok(body)

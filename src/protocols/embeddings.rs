@@ -169,7 +169,7 @@ fn members(top: &mut Object<'_>) -> Result<Texts, Malformed> {
     }
     Ok(Texts {
         texts,
-        dimensions: top.read("dimensions", "a whole number")?,
+        dimensions: top.count("dimensions")?,
         base64: is_base64(top)?,
         unplaced: Vec::new(),
     })

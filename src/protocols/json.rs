@@ -4,6 +4,7 @@
 //! A client's request is read by [`read_request`]: what no reader took of any of its objects is told, a
 //! member that stands twice is refused. Providers' answers are read more leniently by [`read_answer`].
 
+mod count;
 mod read;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+pub(in crate::protocols) use count::count;
 pub use read::{Member, Object, read_answer, read_request};
 
 /// Brackets that may be open at once, in a body or in JSON that stands as text inside of one.

@@ -8,11 +8,14 @@ pub(super) mod envelope;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde_json_borrow::Value;
 
 use envelope::Envelope;
+
+use crate::halves;
 
 /// The most of a body that is read.
 pub const MAX_BODY_BYTES: usize = 64 * 1024;
@@ -91,7 +94,7 @@ impl Facts {
     /// Reads an answer with an error status.
     #[must_use]
     pub fn from_answer(provider: &str, status: u16, headers: Headers<'_>, body: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(read_part(body));
+        let text = text_of(body);
         let text = trimmed(&text);
         let (kind, envelope) = if text.is_empty() {
             (BodyKind::None, Envelope::default())
@@ -109,7 +112,7 @@ impl Facts {
     /// is no error.
     #[must_use]
     pub fn from_event(provider: &str, headers: Headers<'_>, data: &[u8]) -> Option<Self> {
-        let text = String::from_utf8_lossy(read_part(data));
+        let text = text_of(data);
         let text = trimmed(&text);
         let json = serde_json::from_str::<Value<'_>>(text);
         let envelope = match (json, headers.exception_type) {
@@ -169,6 +172,15 @@ impl Facts {
 /// The part of a body that is read.
 fn read_part(body: &[u8]) -> &[u8] {
     &body[..body.len().min(MAX_BODY_BYTES)]
+}
+
+/// Providers that cut their words, or a caller's, cut characters too.
+fn text_of(body: &[u8]) -> Cow<'_, str> {
+    let part = read_part(body);
+    match halves::mended(part) {
+        Some(mended) => Cow::Owned(String::from_utf8_lossy(&mended).into_owned()),
+        None => String::from_utf8_lossy(part),
+    }
 }
 
 fn trimmed(text: &str) -> &str {

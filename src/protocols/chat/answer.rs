@@ -35,13 +35,19 @@ fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
     let refused = refusal.is_some();
     found.extend(refusal.map(Part::Text));
     let mut calls = false;
+    let reason = choice.text("finish_reason")?.unwrap_or_default();
     if let Some(all) = message.take("tool_calls") {
+        let is_cut = stop(&reason, false) == Stop::Length;
         for call in all.items()? {
             calls = true;
-            found.push(Part::ToolCall(tool_call(&call)?));
+            match tool_call(&call) {
+                Ok(call) => found.push(Part::ToolCall(call)),
+                // Half a call is none: the limit came in the middle of its arguments.
+                Err(_) if is_cut => call.not_passed_on(),
+                Err(malformed) => return Err(malformed),
+            }
         }
     }
-    let reason = choice.text("finish_reason")?.unwrap_or_default();
     let usage: Option<WireUsage> = top.read("usage", "an object of counts")?;
     Ok(Answer {
         id: top.text("id")?.unwrap_or_default(),

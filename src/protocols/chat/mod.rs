@@ -10,7 +10,7 @@ mod write;
 
 use bytes::BytesMut;
 
-pub(in crate::protocols) use request::{arguments_of, source};
+pub(in crate::protocols) use request::{arguments_of, file_data, source};
 pub(in crate::protocols) use seen::usage;
 use seen::{glance, read as read_seen};
 

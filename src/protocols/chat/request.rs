@@ -27,7 +27,7 @@ fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
         max_tokens: max_tokens(top)?,
         temperature: number(top, "temperature")?,
         top_p: number(top, "top_p")?,
-        top_k: top.read("top_k", "a whole number")?,
+        top_k: top.count("top_k")?,
         seed: top.read("seed", "a whole number")?,
         frequency_penalty: number(top, "frequency_penalty")?,
         presence_penalty: number(top, "presence_penalty")?,
@@ -86,9 +86,9 @@ fn refuse_what_has_no_counterpart(top: &mut Object<'_>) -> Result<(), Malformed>
 }
 
 fn max_tokens(top: &mut Object<'_>) -> Result<Option<u64>, Malformed> {
-    match top.read("max_completion_tokens", "a whole number")? {
+    match top.count("max_completion_tokens")? {
         Some(newer) => Ok(Some(newer)),
-        None => top.read("max_tokens", "a whole number"),
+        None => top.count("max_tokens"),
     }
 }
 
@@ -132,7 +132,7 @@ fn reasoning(top: &mut Object<'_>) -> Result<Option<Reasoning>, Malformed> {
         return Ok(None);
     };
     let mut reasoning = member.object()?;
-    if let Some(tokens) = reasoning.read("max_tokens", "a whole number")? {
+    if let Some(tokens) = reasoning.count("max_tokens")? {
         return Ok(Some(Reasoning::Budget(tokens)));
     }
     let enabled = reasoning.read::<bool>("enabled", "true or false")?;
@@ -332,7 +332,11 @@ pub(super) fn parts(content: &Member<'_>) -> Result<Vec<Part>, Malformed> {
                         "must have `file_data`: this provider does not know the file's id",
                     ));
                 };
-                media(MediaKind::Document, source(&data)?, file.text("filename")?)
+                media(
+                    MediaKind::Document,
+                    file_data(&data)?,
+                    file.text("filename")?,
+                )
             }
             _ => return Err(kind.wrong("must be text, image_url, input_audio or file")),
         });
@@ -357,15 +361,35 @@ fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
 /// A URL, or the bytes that a `data:` URL holds.
 pub(in crate::protocols) fn source(member: &Member<'_>) -> Result<Source, Malformed> {
     let url = member.text()?;
-    let Some(data) = url.strip_prefix("data:") else {
+    let Some(data) = in_data_url(&url) else {
         return Ok(Source::Url(url));
     };
     let parts = data.split_once(";base64,");
     let (media_type, data) =
         parts.ok_or_else(|| member.wrong("must hold base64: data:TYPE;base64,…"))?;
+    // Providers know types without parameters only.
+    let media_type = media_type.split(';').next().unwrap_or_default();
     Ok(Source::Base64 {
-        media_type: media_type.to_owned(),
+        media_type: media_type.trim().to_ascii_lowercase(),
         data: data.to_owned(),
+    })
+}
+
+/// What stands behind `data:`, however that is written.
+fn in_data_url(url: &str) -> Option<&str> {
+    let (scheme, data) = url.split_once(':')?;
+    scheme.eq_ignore_ascii_case("data").then_some(data)
+}
+
+/// A file's URL; bare base64 is taken for a PDF, as OpenAI does.
+pub(in crate::protocols) fn file_data(member: &Member<'_>) -> Result<Source, Malformed> {
+    let data = member.text()?;
+    if data.contains(':') {
+        return source(member);
+    }
+    Ok(Source::Base64 {
+        media_type: "application/pdf".to_owned(),
+        data,
     })
 }
 

@@ -5,15 +5,18 @@ use serde_json::value::RawValue;
 
 use super::DONE;
 use crate::protocols::Seen;
-use crate::protocols::json::holds_more_than_null;
+use crate::protocols::json::{count, holds_more_than_null};
 use crate::protocols::talk::Usage;
 
 /// `usage` as OpenAI writes it. Counts that are absent or no numbers are 0.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct WireUsage {
+    #[serde(deserialize_with = "count")]
     prompt_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     completion_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     total_tokens: Option<u64>,
     prompt_tokens_details: Option<PromptDetails>,
     completion_tokens_details: Option<CompletionDetails>,
@@ -22,12 +25,14 @@ pub(super) struct WireUsage {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct PromptDetails {
+    #[serde(deserialize_with = "count")]
     cached_tokens: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct CompletionDetails {
+    #[serde(deserialize_with = "count")]
     reasoning_tokens: Option<u64>,
 }
 
@@ -84,11 +89,11 @@ pub(in crate::protocols) fn read(data: &[u8]) -> Seen {
     };
     let usage: Option<WireUsage> = chunk.usage.and_then(|u| serde_json::from_str(u.get()).ok());
     let usage = usage.map(WireUsage::usage);
-    let Some(choices) = chunk.choices else {
-        return Seen {
-            usage,
-            ..Seen::OUTPUT
-        };
+    let choices = match (chunk.choices, usage) {
+        (Some(choices), _) => choices,
+        // Some leave the empty list out.
+        (None, Some(_)) => Vec::new(),
+        (None, None) => return Seen::OUTPUT,
     };
     let complete = choices.iter().any(|c| c.finish_reason.is_some());
     Seen {
@@ -187,6 +192,13 @@ mod tests {
             "prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}}"#;
         let seen = glance(text);
         assert_eq!((seen.usage, seen.usage_only), (Some(usage), true));
+        for text in [
+            r#"{"id":"c","usage":{"prompt_tokens":5}}"#,
+            r#"{"choices":null,"usage":{"prompt_tokens":5}}"#,
+        ] {
+            let seen = glance(text.as_bytes());
+            assert!(seen.usage_only && !seen.output, "{text}");
+        }
         let seen = glance(br#"{"choices":[{"delta":{},"finish_reason": "stop"}],"usage":null}"#);
         assert!(seen.complete && seen.usage.is_none() && !seen.usage_only);
         let quiet = glance(

@@ -127,6 +127,8 @@ fn how_much_to_think_is_told_to_those_who_take_it() {
         reasoning: Some(crate::protocols::talk::Reasoning::Budget(20_000)),
         max_tokens: Some(9),
         top_k: Some(3),
+        seed: Some(7),
+        user: Some("u-1".to_owned()),
         ..Request::default()
     };
     let told = |provider: &str, model: &str| {
@@ -172,3 +174,65 @@ const RECORDED: &str = r#"{"id":"chatcmpl-1","object":"chat.completion","created
     {"role":"assistant","content":null,"refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"weather",
     "arguments":"{\"city\":\"Köln\",\"n\":1.10}"}}]},"logprobs":null,"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":82,
     "completion_tokens":17,"total_tokens":99,"prompt_tokens_details":{"cached_tokens":64},"completion_tokens_details":{"reasoning_tokens":3}}}"#;
+
+/// The limit came in the middle of the last call: the rest of the answer is served.
+#[test]
+fn half_a_call_is_none_where_the_token_limit_cut_it() {
+    let cut = RECORDED
+        .replace(r#"\"n\":1.10}"#, r#"\"n\":1."#)
+        .replace("\"tool_calls\"}", "\"length\"}")
+        .replace("\"content\":null", "\"content\":\"Let me see\"");
+    let answer = Chat.read_answer(cut.as_bytes()).unwrap();
+    assert_eq!(answer.stop, crate::protocols::talk::Stop::Length);
+    assert!(matches!(
+        &answer.parts[..],
+        [crate::protocols::talk::Part::Text(_)]
+    ));
+    assert_eq!(answer.unplaced, ["choices[0].message.tool_calls[0]"]);
+    let broken = cut.replace("\"length\"}", "\"tool_calls\"}");
+    assert!(Chat.read_answer(broken.as_bytes()).is_err());
+}
+
+#[test]
+fn files_are_read_however_they_are_written() {
+    use crate::protocols::talk::{Media, Part, Source};
+    let read = |part: &str| {
+        let body = format!(r#"{{"messages":[{{"role":"user","content":[{part}]}}]}}"#);
+        let request = Chat.read_request(body.as_bytes()).unwrap();
+        match request.turns[0].parts[0].clone() {
+            Part::Media(Media {
+                source: Source::Base64 { media_type, data },
+                ..
+            }) => format!("{media_type} {data}"),
+            Part::Media(Media {
+                source: Source::Url(url),
+                ..
+            }) => url,
+            other => panic!("{other:?}"),
+        }
+    };
+    let image = |url: &str| {
+        read(&format!(
+            r#"{{"type":"image_url","image_url":{{"url":"{url}"}}}}"#
+        ))
+    };
+    let file = |data: &str| {
+        read(&format!(
+            r#"{{"type":"file","file":{{"file_data":"{data}"}}}}"#
+        ))
+    };
+    for (read, expected) in [
+        (image("data:image/png;base64,AA=="), "image/png AA=="),
+        (image("DATA:image/PNG;base64,AA=="), "image/png AA=="),
+        (
+            image("data:image/png;charset=utf-8;base64,AA=="),
+            "image/png AA==",
+        ),
+        (image("https://x/a.png"), "https://x/a.png"),
+        (file("data:text/plain;base64,AA=="), "text/plain AA=="),
+        (file("JVBERi0="), "application/pdf JVBERi0="),
+        (file("https://x/a.pdf"), "https://x/a.pdf"),
+    ] {
+        assert_eq!(read, expected);
+    }
+}

@@ -28,14 +28,14 @@ fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
     if let Some(member) = message.take("content") {
         found.extend(content(&member)?);
     }
-    found.extend(tool_calls(&mut message)?);
-    let reason = top.text("finish_reason")?.unwrap_or_default();
+    let stop = stop(&top.text("finish_reason")?.unwrap_or_default())?;
+    found.extend(tool_calls(&mut message, stop == Stop::Length)?);
     let usage: Option<WireUsage> = top.read("usage", "an object of counts")?;
     Ok(Answer {
         id: top.text("id")?.unwrap_or_default(),
         model: String::new(),
         parts: found,
-        stop: stop(&reason)?,
+        stop,
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
         unplaced: Vec::new(),
     })

@@ -30,10 +30,10 @@ fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
         return Err(Malformed::at("logprobs", message));
     }
     let mut request = Request {
-        max_tokens: top.read("max_tokens", "a whole number")?,
+        max_tokens: top.count("max_tokens")?,
         temperature: number(top, "temperature")?,
         top_p: number(top, "p")?,
-        top_k: top.read("k", "a whole number")?,
+        top_k: top.count("k")?,
         seed: top.read("seed", "a whole number")?,
         frequency_penalty: number(top, "frequency_penalty")?,
         presence_penalty: number(top, "presence_penalty")?,
@@ -86,7 +86,7 @@ fn format(member: Member<'_>) -> Result<Option<Format>, Malformed> {
 fn reasoning(member: Member<'_>) -> Result<Reasoning, Malformed> {
     let mut thinking = member.object()?;
     let kind = thinking.need("type")?;
-    let budget = thinking.read("token_budget", "a whole number")?;
+    let budget = thinking.count("token_budget")?;
     match kind.text()?.as_str() {
         "disabled" => Ok(Reasoning::Off),
         "enabled" => Ok(budget.map_or(Reasoning::Adaptive, Reasoning::Budget)),
@@ -145,7 +145,7 @@ fn assistant(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed> {
         let said = content_of(Role::Assistant, &member)?.into_iter();
         parts.extend(said.filter(|part| *part != Part::Text(String::new())));
     }
-    parts.extend(tool_calls(message)?);
+    parts.extend(tool_calls(message, false)?);
     Ok(parts)
 }
 
@@ -156,26 +156,34 @@ fn thought(text: String) -> Part {
     })
 }
 
-/// The calls of a message, in requests and answers.
-pub(super) fn tool_calls(message: &mut Object<'_>) -> Result<Vec<Part>, Malformed> {
+/// The calls of a message, in requests and answers. In an answer that the token limit cut, half a call is none.
+pub(super) fn tool_calls(message: &mut Object<'_>, is_cut: bool) -> Result<Vec<Part>, Malformed> {
     let Some(calls) = message.take("tool_calls") else {
         return Ok(Vec::new());
     };
-    let calls = calls.items()?;
-    let calls = calls.iter().map(|member| {
-        let mut call = member.object()?;
-        call.skip(&["type"]);
-        let mut function = call.need("function")?.object()?;
-        Ok(Part::ToolCall(ToolCall {
-            id: call.text("id")?.unwrap_or_default(),
-            name: function.need("name")?.text()?,
-            arguments: match function.take("arguments") {
-                Some(arguments) => arguments_of(&arguments)?,
-                None => Json::empty_object(),
-            },
-        }))
-    });
-    calls.collect()
+    let mut found = Vec::new();
+    for member in calls.items()? {
+        match tool_call(&member) {
+            Ok(call) => found.push(Part::ToolCall(call)),
+            Err(_) if is_cut => member.not_passed_on(),
+            Err(malformed) => return Err(malformed),
+        }
+    }
+    Ok(found)
+}
+
+fn tool_call(member: &Member<'_>) -> Result<ToolCall, Malformed> {
+    let mut call = member.object()?;
+    call.skip(&["type"]);
+    let mut function = call.need("function")?.object()?;
+    Ok(ToolCall {
+        id: call.text("id")?.unwrap_or_default(),
+        name: function.need("name")?.text()?,
+        arguments: match function.take("arguments") {
+            Some(arguments) => arguments_of(&arguments)?,
+            None => Json::empty_object(),
+        },
+    })
 }
 
 /// The content of a message of this role.

@@ -135,6 +135,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
             Field::ParallelToolCalls,
             request.parallel_tool_calls == Some(false),
         ),
+        (Field::ToolChoice, request.has_idle_choice()),
     ] {
         if said {
             dropped.push(field);
@@ -146,6 +147,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         messages: messages(request, &mut dropped)?,
         tools: tools(request)?,
         tool_choice: match &request.tool_choice {
+            _ if request.tools.is_empty() => None,
             None | Some(ToolChoice::Auto) => None,
             Some(ToolChoice::None) => Some("NONE"),
             // With one tool to choose from: see `tools`.

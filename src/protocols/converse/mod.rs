@@ -12,6 +12,7 @@ use bytes::BytesMut;
 use memchr::memmem;
 use serde::{Deserialize, Serialize};
 
+use super::json::count;
 use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
@@ -148,9 +149,13 @@ fn class(member: &str) -> String {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct WireUsage {
+    #[serde(deserialize_with = "count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cache_write_input_tokens: Option<u64>,
 }
 

@@ -54,7 +54,7 @@ fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
 
 /// What Anthropic's models are told beyond the protocol. All else is only its vendor's.
 fn of_vendor(mut more: Object<'_>, request: &mut Request) -> Result<(), Malformed> {
-    request.top_k = more.read("top_k", "a whole number")?;
+    request.top_k = more.count("top_k")?;
     request.reasoning = more
         .take("thinking")
         .map(|member| reasoning(&member))
@@ -64,7 +64,7 @@ fn of_vendor(mut more: Object<'_>, request: &mut Request) -> Result<(), Malforme
 
 fn inference(mut config: Object<'_>, request: &mut Request) -> Result<(), Malformed> {
     let number = |config: &mut Object<'_>, name: &str| config.read::<Number>(name, "a number");
-    request.max_tokens = config.read("maxTokens", "a whole number")?;
+    request.max_tokens = config.count("maxTokens")?;
     request.temperature = number(&mut config, "temperature")?;
     request.top_p = number(&mut config, "topP")?;
     request.stop = config

@@ -50,16 +50,10 @@ pub(super) fn text(object: &mut Object<'_>, camel: &str) -> Result<Option<String
     read_as(object, camel, "a string")
 }
 
-/// A count; some clients write `40.0`.
+/// A whole number.
 pub(super) fn count(object: &mut Object<'_>, camel: &str) -> Result<Option<u64>, Malformed> {
-    let Some(member) = take(object, camel) else {
-        return Ok(None);
-    };
-    let whole = member.raw().strip_suffix(".0").unwrap_or(member.raw());
-    let read = whole
-        .parse()
-        .map_err(|_| member.wrong("must be a whole number"));
-    read.map(Some)
+    let member = take(object, camel);
+    member.map(|member| member.count()).transpose()
 }
 
 /// Reads a client's request.

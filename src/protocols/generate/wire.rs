@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::protocols::Seen;
+use crate::protocols::json::count;
 use crate::protocols::talk::{Stop, Usage};
 
 /// `usageMetadata` as providers write it. Counts that are absent are 0.
@@ -15,10 +16,15 @@ use crate::protocols::talk::{Stop, Usage};
     reason = "the protocol's own names, ending in TokenCount"
 )]
 pub(super) struct UsageIn {
+    #[serde(deserialize_with = "count")]
     prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     tool_use_prompt_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     candidates_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     thoughts_token_count: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cached_content_token_count: Option<u64>,
 }
 

@@ -119,6 +119,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
             request.parallel_tool_calls == Some(false),
         ),
         (Field::Strict, request.is_strict()),
+        (Field::ToolChoice, request.has_idle_choice()),
     ] {
         if said {
             dropped.push(field);
@@ -132,7 +133,11 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         tools: (!functions.is_empty()).then_some([Tools {
             function_declarations: functions,
         }]),
-        tool_config: request.tool_choice.as_ref().map(tool_config),
+        tool_config: request
+            .tool_choice
+            .as_ref()
+            .filter(|_| !request.tools.is_empty())
+            .map(tool_config),
         generation_config: config(request, to, &mut dropped),
     };
     let body = serde_json::to_vec(&body).expect("strings, numbers and JSON can be written");

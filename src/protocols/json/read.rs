@@ -9,6 +9,7 @@ use serde::de::{
 };
 use serde_json::value::RawValue;
 
+use super::count::whole;
 use super::{Json, MAX_DEPTH, Malformed, is_too_deep};
 
 /// Elements of one list. No provider takes a conversation of more messages.
@@ -145,6 +146,10 @@ impl<'a> Member<'a> {
     /// # Errors
     /// When it is something else.
     pub fn text(&self) -> Result<String, Malformed> {
+        if self.is_text() {
+            let halved = "has half of a character: one \\u escape of a pair without the other";
+            return serde_json::from_str(self.raw()).map_err(|_| self.wrong(halved));
+        }
         self.read("a string")
     }
 
@@ -158,6 +163,14 @@ impl<'a> Member<'a> {
             return Err(self.wrong(format!("is nested more than {MAX_DEPTH} levels deep")));
         }
         Json::parse(&text).ok_or_else(|| self.wrong(format!("must be the text of {what}")))
+    }
+
+    /// A whole number, which some clients write as `5.0`.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn count(&self) -> Result<u64, Malformed> {
+        whole(self.raw()).ok_or_else(|| self.wrong("must be a whole number"))
     }
 
     /// A list of numbers, kept as it is.
@@ -366,7 +379,15 @@ impl<'a> Object<'a> {
     /// # Errors
     /// When it is there and no string.
     pub fn text(&mut self, name: &str) -> Result<Option<String>, Malformed> {
-        self.read(name, "a string")
+        self.take(name).map(|member| member.text()).transpose()
+    }
+
+    /// Takes a whole number out.
+    ///
+    /// # Errors
+    /// When it is there and something else.
+    pub fn count(&mut self, name: &str) -> Result<Option<u64>, Malformed> {
+        self.take(name).map(|member| member.count()).transpose()
     }
 
     /// The path of a member.

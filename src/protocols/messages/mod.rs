@@ -15,6 +15,7 @@ use memchr::memmem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::json::count;
 use super::talk::{Answer, Aspect, Field, Request, Usage};
 use super::{
     Edits, Event, Malformed, ReadStream, Seen, Shown, Spoken, To, Unsupported, WriteStream,
@@ -185,9 +186,13 @@ fn error_kind(error: &ApiError) -> &'static str {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
 struct WireUsage {
+    #[serde(deserialize_with = "count")]
     input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     output_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cache_read_input_tokens: Option<u64>,
+    #[serde(deserialize_with = "count")]
     cache_creation_input_tokens: Option<u64>,
 }
 

@@ -32,10 +32,10 @@ fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
         return Err(Malformed::at(THREAD, message));
     }
     let mut request = Request {
-        max_tokens: top.read("max_tokens", "a whole number")?,
+        max_tokens: top.count("max_tokens")?,
         temperature: top.read("temperature", "a number")?,
         top_p: top.read("top_p", "a number")?,
-        top_k: top.read("top_k", "a whole number")?,
+        top_k: top.count("top_k")?,
         stop: top
             .read("stop_sequences", "a list of strings")?
             .unwrap_or_default(),
@@ -101,7 +101,7 @@ pub(in crate::protocols) fn reasoning(member: &Member<'_>) -> Result<Reasoning, 
     let kind = thinking.need("type")?;
     match kind.text()?.as_str() {
         "enabled" => {
-            let tokens = thinking.need("budget_tokens")?.read("a whole number")?;
+            let tokens = thinking.need("budget_tokens")?.count()?;
             Ok(Reasoning::Budget(tokens))
         }
         "adaptive" => Ok(Reasoning::Adaptive),

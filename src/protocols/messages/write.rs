@@ -149,10 +149,7 @@ pub(super) fn write(request: &Request, to: To<'_>) -> Result<Written, Unsupporte
         (Field::Seed, request.seed.is_some()),
         (Field::FrequencyPenalty, request.frequency_penalty.is_some()),
         (Field::PresencePenalty, request.presence_penalty.is_some()),
-        (
-            Field::ToolChoice,
-            request.tool_choice.is_some() && request.tools.is_empty(),
-        ),
+        (Field::ToolChoice, request.has_idle_choice()),
         (
             Field::ParallelToolCalls,
             request.parallel_tool_calls == Some(false) && request.tools.is_empty(),

@@ -46,23 +46,24 @@ pub(super) fn read(body: &[u8]) -> Result<Answer, Malformed> {
 
 fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
     top.skip(&LABELS);
+    let status = top.text("status")?.unwrap_or_default();
     let mut found = Vec::new();
     let mut refused = false;
-    for item in top.need("output")?.items()? {
-        let mut item = item.object()?;
+    for place in top.need("output")?.items()? {
+        let mut item = place.object()?;
         item.skip(&["id", "status", "role"]);
         match item.need("type")?.text()?.as_str() {
             "message" => refused |= message(&mut item, &mut found)?,
             "reasoning" => found.push(Part::Thought(thought(&mut item)?)),
-            "function_call" => found.push(Part::ToolCall(ToolCall {
-                id: item.need("call_id")?.text()?,
-                name: item.need("name")?.text()?,
-                arguments: arguments_of(&item.need("arguments")?)?,
-            })),
+            "function_call" => match call(&mut item) {
+                Ok(call) => found.push(Part::ToolCall(call)),
+                // Half a call is none: the limit came in the middle of its arguments.
+                Err(_) if status == "incomplete" => place.not_passed_on(),
+                Err(malformed) => return Err(malformed),
+            },
             _ => {}
         }
     }
-    let status = top.text("status")?.unwrap_or_default();
     let reason = match top.take("incomplete_details") {
         Some(details) => details.object()?.text("reason")?,
         None => None,
@@ -76,6 +77,14 @@ fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
         stop: stop(&status, reason.as_deref(), refused, calls),
         usage: usage.map(WireUsage::usage).unwrap_or_default(),
         unplaced: Vec::new(),
+    })
+}
+
+fn call(item: &mut Object<'_>) -> Result<ToolCall, Malformed> {
+    Ok(ToolCall {
+        id: item.need("call_id")?.text()?,
+        name: item.need("name")?.text()?,
+        arguments: arguments_of(&item.need("arguments")?)?,
     })
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Number;
 
 use crate::protocols::Malformed;
+use crate::protocols::chat::{file_data, source};
 use crate::protocols::json::{Json, Member, Object};
 use crate::protocols::talk::{
     Effort, Format, Media, MediaKind, Part, Reasoning, Request, Role, Source, Thought, Tool,
@@ -31,7 +32,7 @@ fn members(top: &mut Object<'_>) -> Result<Request, Malformed> {
     top.skip(&DEALT_WITH);
     refuse_what_only_openai_knows(top)?;
     let mut request = Request {
-        max_tokens: top.read("max_output_tokens", "a whole number")?,
+        max_tokens: top.count("max_output_tokens")?,
         temperature: top.read("temperature", "a number")?,
         top_p: top.read("top_p", "a number")?,
         parallel_tool_calls: top.read("parallel_tool_calls", "true or false")?,
@@ -303,33 +304,6 @@ fn no_file_id(part: &mut Object<'_>) -> Result<(), Malformed> {
 
 fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
     Part::Media(Media { kind, source, name })
-}
-
-/// A URL, or the bytes that a `data:` URL holds.
-fn source(member: &Member<'_>) -> Result<Source, Malformed> {
-    let url = member.text()?;
-    let Some(data) = url.strip_prefix("data:") else {
-        return Ok(Source::Url(url));
-    };
-    let parts = data.split_once(";base64,");
-    let (media_type, data) =
-        parts.ok_or_else(|| member.wrong("must hold base64: data:TYPE;base64,…"))?;
-    Ok(Source::Base64 {
-        media_type: media_type.to_owned(),
-        data: data.to_owned(),
-    })
-}
-
-/// A `data:` URL; bare base64 is taken for a PDF, as OpenAI does.
-fn file_data(member: &Member<'_>) -> Result<Source, Malformed> {
-    let data = member.text()?;
-    if data.starts_with("data:") {
-        return source(member);
-    }
-    Ok(Source::Base64 {
-        media_type: "application/pdf".to_owned(),
-        data,
-    })
 }
 
 /// Functions; other tools are left out where a model has functions without them.

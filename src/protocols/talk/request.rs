@@ -348,6 +348,12 @@ impl Request {
             .filter_map(|(field, said)| said.then_some(field))
     }
 
+    /// Whether it chooses among tools of which it has none.
+    #[must_use]
+    pub fn has_idle_choice(&self) -> bool {
+        self.tool_choice.is_some() && self.tools.is_empty()
+    }
+
     /// Whether arguments of some tool must fit its schema.
     #[must_use]
     pub fn is_strict(&self) -> bool {

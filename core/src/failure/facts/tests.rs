@@ -35,6 +35,10 @@ fn every_envelope_gives_type_code_and_message() {
         ),
         (r#"{"error":"m","code":"c"}"#, ("", "c", "m")),
         (r#"{"detail":"m"}"#, ("", "", "m")),
+        (
+            r#"{"error":{"type":"t","code":"c","message":"m \ud83e"}}"#,
+            ("t", "c", "m \u{fffd}"),
+        ),
         (r#"{"detail":[{"msg":"m"},{"msg":"n"}]}"#, ("", "", "m; n")),
         (r#"{"Message":"m"}"#, ("", "", "m")),
         (r#"{"statusCode":401,"message":"m"}"#, ("", "", "m")),
