@@ -319,8 +319,10 @@ mod tests {
             ("https://h/a?b#c", shape),
             ("ftp://h/a", "must start with http:// or https://".to_owned()),
             ("https://me:pw@h/a", "must not contain a user or password: use a key or extra_headers".to_owned()),
+            ("https://h:99999/a", "has a port that is not a number from 1 to 65535".to_owned()),
+            ("https://[::1]:0/a", "has a port that is not a number from 1 to 65535".to_owned()),
             ("http://10.1.2.3/a", "is an address of a private network: set allow_private_network beside it if that is meant".to_owned()),
-            ("http://169.254.169.254/a", "is a link-local address (169.254.0.0/16, fe80::/10), which is never called: it is where clouds keep credentials".to_owned()),
+            ("http://169.254.169.254/a", "is link-local (169.254.0.0/16, fe80::/10) or a cloud's metadata service, which is never called: it is where clouds keep credentials".to_owned()),
         ] {
             let (_, errors, _) =
                 read_from(json!({"request_path_overrides": {"embedding": text}}), false);

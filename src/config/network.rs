@@ -1,6 +1,6 @@
 //! `network_config`: where a provider lives, how long to wait for it, how often to try again.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use holdline_core::routing::{BudgetRule, RetryPolicy};
@@ -179,6 +179,16 @@ pub(crate) fn base_url(
     if scheme != "http" && scheme != "https" {
         return refuse("must start with http:// or https://");
     }
+    let has_bad_port = uri.authority().is_some_and(|authority| {
+        let behind = authority
+            .as_str()
+            .rsplit_once(host)
+            .map(|(_, behind)| behind);
+        behind.is_some_and(|port| !port.is_empty()) && !uri.port_u16().is_some_and(|port| port > 0)
+    });
+    if has_bad_port {
+        return refuse("has a port that is not a number from 1 to 65535");
+    }
     if uri.authority().is_some_and(|a| a.as_str().contains('@')) {
         return refuse("must not contain a user or password: use a key or extra_headers");
     }
@@ -187,7 +197,7 @@ pub(crate) fn base_url(
     }
     match host.trim_matches(['[', ']']).parse::<IpAddr>().map(reach) {
         Ok(Reach::Never) => refuse(
-            "is a link-local address (169.254.0.0/16, fe80::/10), which is never called: it is where clouds keep credentials",
+            "is link-local (169.254.0.0/16, fe80::/10) or a cloud's metadata service, which is never called: it is where clouds keep credentials",
         ),
         Ok(Reach::Private) if !allow_private => refuse(
             "is an address of a private network: set allow_private_network beside it if that is meant",
@@ -203,30 +213,53 @@ pub(crate) enum Reach {
     Anywhere,
     /// Needs `allow_private_network`.
     Private,
-    /// Link-local: where clouds serve credentials.
+    /// Where clouds serve credentials: link-local, and what some have instead.
     Never,
 }
 
+/// Metadata services that are not link-local: of Alibaba, Oracle and Azure.
+const METADATA_V4: [Ipv4Addr; 3] = [
+    Ipv4Addr::new(100, 100, 100, 200),
+    Ipv4Addr::new(192, 0, 0, 192),
+    Ipv4Addr::new(168, 63, 129, 16),
+];
+
+/// The same of AWS, by IPv6.
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+
 /// Judges an address; also for addresses that a name resolved to.
 pub(crate) fn reach(address: IpAddr) -> Reach {
-    let v4 = |v4: Ipv4Addr| {
-        let shared = v4.octets()[0] == 100 && (64..128).contains(&v4.octets()[1]);
-        if v4.is_link_local() {
-            Reach::Never
-        } else if v4.is_private() || v4.is_unspecified() || shared {
-            Reach::Private
-        } else {
-            Reach::Anywhere
-        }
+    match plain(address) {
+        IpAddr::V4(v4) if v4.is_link_local() || METADATA_V4.contains(&v4) => Reach::Never,
+        IpAddr::V4(v4) if is_near(v4) => Reach::Private,
+        IpAddr::V6(v6) if v6.is_unicast_link_local() || v6 == METADATA_V6 => Reach::Never,
+        IpAddr::V6(v6) if v6.is_unique_local() || v6.is_unspecified() => Reach::Private,
+        IpAddr::V4(_) | IpAddr::V6(_) => Reach::Anywhere,
+    }
+}
+
+/// RFC 1918, the carriers' shared range, "this network", and what is not assigned to anybody.
+fn is_near(v4: Ipv4Addr) -> bool {
+    let [first, second, third, _] = v4.octets();
+    let is_shared = first == 100 && (64..128).contains(&second);
+    let is_special = first == 0 || first >= 224 || (first, second, third) == (192, 0, 0);
+    v4.is_private() || is_shared || is_special
+}
+
+/// The IPv4 address that an IPv6 one stands for: mapped, compatible, behind NAT64, or by 6to4.
+fn plain(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(v6) = address else {
+        return address;
     };
-    match address {
-        IpAddr::V4(address) => v4(address),
-        IpAddr::V6(address) => match address.to_ipv4_mapped() {
-            Some(mapped) => v4(mapped),
-            None if address.is_unicast_link_local() => Reach::Never,
-            None if address.is_unique_local() || address.is_unspecified() => Reach::Private,
-            None => Reach::Anywhere,
-        },
+    let last = |[.., a, b, c, d]: [u8; 16]| IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+    match v6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, _, _] => last(v6.octets()),
+        [0, 0, 0, 0, 0, 0, high, _] if high != 0 => last(v6.octets()),
+        [0x2002, high, low, ..] => {
+            let bits = (u32::from(high) << 16) | u32::from(low);
+            IpAddr::V4(Ipv4Addr::from_bits(bits))
+        }
+        _ => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),
     }
 }
 
@@ -247,10 +280,28 @@ mod tests {
             "100.64.0.1",
             "fd00::1",
             "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::ffff:10.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "2002:a00:1::",
         ] {
             assert_eq!(judged(near), Reach::Private, "{near}");
         }
-        for never in ["169.254.169.254", "fe80::1", "::ffff:169.254.169.254"] {
+        for never in [
+            "169.254.169.254",
+            "fe80::1",
+            "::ffff:169.254.169.254",
+            "::169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "2002:a9fe:a9fe::",
+            "fd00:ec2::254",
+            "100.100.100.200",
+            "192.0.0.192",
+            "168.63.129.16",
+        ] {
             assert_eq!(judged(never), Reach::Never, "{never}");
         }
     }

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 
 use bytes::Bytes;
-use flate2::write::MultiGzDecoder;
-use http::HeaderMap;
+use flate2::write::{MultiGzDecoder, ZlibDecoder};
 use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, HeaderValue};
 
 /// The most that one piece of an answer may unpack to: more is a bomb.
 const MAX_UNPACKED_BYTES: usize = 16 << 20;
@@ -16,6 +16,8 @@ pub(super) enum Decoder {
     Plain,
     /// gzip.
     Gzip(Box<MultiGzDecoder<Unpacked>>),
+    /// deflate, which is zlib's format.
+    Zlib(Box<ZlibDecoder<Unpacked>>),
     /// An encoding that is not known.
     Unknown,
 }
@@ -23,15 +25,13 @@ pub(super) enum Decoder {
 impl Decoder {
     /// For an answer with these headers.
     pub(super) fn of(headers: &HeaderMap) -> Self {
-        let encoding = headers
-            .get(CONTENT_ENCODING)
-            .map(|v| v.as_bytes().trim_ascii());
-        match encoding {
-            None | Some(b"" | b"identity") => Self::Plain,
-            Some(b"gzip" | b"x-gzip") => {
-                Self::Gzip(Box::new(MultiGzDecoder::new(Unpacked::default())))
-            }
-            Some(_) => Self::Unknown,
+        let encoding = headers.get(CONTENT_ENCODING).map(HeaderValue::as_bytes);
+        let encoding = encoding.unwrap_or_default().trim_ascii();
+        match encoding.to_ascii_lowercase().as_slice() {
+            b"" | b"identity" => Self::Plain,
+            b"gzip" | b"x-gzip" => Self::Gzip(Box::new(MultiGzDecoder::new(Unpacked::default()))),
+            b"deflate" => Self::Zlib(Box::new(ZlibDecoder::new(Unpacked::default()))),
+            _ => Self::Unknown,
         }
     }
 
@@ -40,6 +40,11 @@ impl Decoder {
         match self {
             Self::Plain => Ok(data),
             Self::Gzip(decoder) => {
+                decoder.write_all(&data)?;
+                decoder.flush()?;
+                Ok(std::mem::take(&mut decoder.get_mut().0).into())
+            }
+            Self::Zlib(decoder) => {
                 decoder.write_all(&data)?;
                 decoder.flush()?;
                 Ok(std::mem::take(&mut decoder.get_mut().0).into())
@@ -73,11 +78,9 @@ impl Write for Unpacked {
 
 #[cfg(test)]
 mod tests {
-    use flate2::Compression;
-    use flate2::write::GzEncoder;
-    use http::HeaderValue;
-
     use super::*;
+    use flate2::Compression;
+    use flate2::write::{GzEncoder, ZlibEncoder};
 
     fn headers(encoding: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))])
@@ -90,12 +93,26 @@ mod tests {
         encoder.flush().unwrap();
         encoder.write_all(b"data: two\n\n").unwrap();
         let packed = encoder.finish().unwrap();
-        let mut decoder = Decoder::of(&headers("gzip"));
+        for name in ["gzip", "x-gzip", "GZIP", " gzip "] {
+            assert_eq!(unpacked(name, &packed), b"data: one\n\ndata: two\n\n");
+        }
+    }
+
+    #[test]
+    fn so_is_deflate() {
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(b"data: one\n\n").unwrap();
+        let packed = encoder.finish().unwrap();
+        assert_eq!(unpacked("deflate", &packed), b"data: one\n\n");
+    }
+
+    fn unpacked(name: &'static str, packed: &[u8]) -> Vec<u8> {
+        let mut decoder = Decoder::of(&headers(name));
         let mut plain = Vec::new();
         for byte in packed {
-            plain.extend(decoder.decode(Bytes::copy_from_slice(&[byte])).unwrap());
+            plain.extend(decoder.decode(Bytes::copy_from_slice(&[*byte])).unwrap());
         }
-        assert_eq!(plain, b"data: one\n\ndata: two\n\n");
+        plain
     }
 
     #[test]

@@ -213,6 +213,10 @@ mod tests {
             "http://169.254.169.254/latest",
             "http://[::ffff:169.254.169.254]:80",
             "http://[fe80::1]",
+            "http://[fd00:ec2::254]",
+            // As a resolver reads them.
+            "http://2852039166",
+            "http://0xa9fea9fe",
         ];
         for target in never {
             for allow in [false, true] {

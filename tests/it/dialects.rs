@@ -293,3 +293,113 @@ async fn what_only_passes_keeps_its_bytes_both_ways() {
     let refused = client.post("/v1/audio/transcriptions", &[], "{}").await;
     assert_eq!(refused.status, 400);
 }
+
+fn finished_stream() -> Play {
+    Play::stream().text("he").finish().done()
+}
+
+/// Mistral and older versions of Azure's API refuse a stream's usage to be asked for.
+#[tokio::test]
+async fn usage_is_not_asked_of_who_refuses_the_question() {
+    let mock = Mock::start(|_| finished_stream()).await;
+    let azure = |id: &str, version: &str| {
+        let mut azure = key(id);
+        azure["azure_key_config"] = json!({"endpoint": mock.url(), "api_version": version});
+        json!({"keys": [azure]})
+    };
+    let network = json!({"base_url": mock.url()});
+    let like = |name: &str| {
+        json!({"keys": [key("k-a")], "network_config": network,
+            "custom_provider_config": {"base_provider_type": name}})
+    };
+    let mut old = azure("k-old", "2024-06-01");
+    old["custom_provider_config"] = json!({"base_provider_type": "azure"});
+    let config = json!({"providers": {
+        "mistral": {"keys": [key("k-a")], "network_config": network},
+        "groq": {"keys": [key("k-a")], "network_config": network},
+        "mine": like("mistral"), "old": old, "azure": azure("k-new", "2024-09-01-preview"),
+    }});
+    let node = TestNode::start(&config).await;
+    for (provider, asked) in [
+        ("mistral", false),
+        ("mine", false),
+        ("groq", true),
+        ("old", false),
+        ("azure", true),
+    ] {
+        let model = format!("{provider}/m");
+        let mut options: Value = serde_json::from_str(&stream(&model)).unwrap();
+        options["stream_options"] = json!({"include_usage": true});
+        let messages = json!({"model": model, "max_tokens": 9, "stream": true, "metadata": {"user_id": "u"},
+            "messages": [{"role": "user", "content": "hi"}]});
+        for (path, body) in [
+            ("/v1/chat/completions", stream(&model)),
+            ("/v1/chat/completions", options.to_string()),
+            ("/v1/messages", messages.to_string()),
+        ] {
+            let answer = node.client.post(path, &[], body).await;
+            assert_eq!(answer.status, 200, "{provider} {path}");
+            let calls = mock.calls();
+            let sent = calls.last().unwrap().json();
+            assert_eq!(sent["stream"], true);
+            assert_eq!(
+                sent.get("stream_options").is_some(),
+                asked,
+                "{provider} {path}"
+            );
+            if path == "/v1/messages" {
+                // Mistral refuses what it does not know.
+                let is_mistral = matches!(provider, "mistral" | "mine");
+                assert_eq!(sent.get("user").is_none(), is_mistral, "{provider}");
+            }
+        }
+    }
+}
+
+/// Half a character and odd counts cost neither the answer nor a piece of it.
+#[tokio::test]
+async fn what_clients_cannot_read_is_mended_on_the_way() {
+    let whole = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"a\ud83e b"},"finish_reason":"stop"}],
+        "usage":{"prompt_tokens":5.0,"completion_tokens":"7","total_tokens":12,"prompt_tokens_details":{"cached_tokens":null}}}"#;
+    let piece = r#"{"id":"c","choices":[{"index":0,"delta":{"content":"a\ud83e b"}}]}"#;
+    let end = r#"{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}],"usage":{"prompt_tokens":5.0,"completion_tokens":7.0}}"#;
+    let events = format!("data: {piece}\n\ndata: {end}\n\ndata: [DONE]\n\n");
+    let mock = Mock::start(move |call| {
+        if call.json()["stream"] == true {
+            Play::stream().bytes(events.as_bytes()).end()
+        } else {
+            Play::whole(
+                200,
+                &[("content-type", "application/json")],
+                whole.as_bytes(),
+            )
+        }
+    })
+    .await;
+    let node = node_with("groq", json!([key("k-a")]), &mock).await;
+    let answer = node
+        .client
+        .post("/v1/messages", &[], messages("groq/m"))
+        .await;
+    let told = answer.json();
+    assert_eq!(told["content"][0]["text"], "a\u{fffd} b");
+    assert_eq!(told["usage"]["input_tokens"], 5);
+    assert_eq!(told["usage"]["output_tokens"], 7);
+    let streamed = messages("groq/m").replacen('{', r#"{"stream":true,"#, 1);
+    let answer = node.client.post("/v1/messages", &[], streamed).await;
+    let body = String::from_utf8(answer.body.to_vec()).unwrap();
+    assert!(body.contains("a\u{fffd} b"), "{body}");
+    assert!(body.contains(r#""output_tokens":7"#), "{body}");
+}
+
+/// A counter is never converted: the refusal says so, and not that nothing else is.
+#[tokio::test]
+async fn a_missing_token_counter_is_called_that() {
+    let mock = Mock::start(|_| Play::served("x")).await;
+    let node = node_with("groq", json!([key("k-a")]), &mock).await;
+    let path = "/anthropic/v1/messages/count_tokens";
+    let answer = node.client.post(path, &[], messages("groq/m")).await;
+    let message = answer.json()["error"]["message"].to_string();
+    assert_eq!(answer.status, 501);
+    assert!(message.contains("token counter"), "{message}");
+}

@@ -52,7 +52,7 @@ async fn odd_bodies_are_understood_as_far_as_they_go() {
             400,
             "quota",
         ),
-        (b"{\"error\":\"\\u0000\\ud800\"}", 400, "unknown"),
+        (b"{\"error\":\"\\u0000\\ud800\"}", 400, "caller_fault"),
     ];
     for (n, (body, status, class)) in bodies.into_iter().enumerate() {
         let play = Play::whole(status, &json_head, body);
@@ -126,4 +126,28 @@ async fn an_error_in_a_stream_is_read_however_it_stands_there() {
         );
         node.node.release(&Selector::All).unwrap();
     }
+}
+
+/// What an operator has sent with every call may be a credential: providers' words are cleaned of it too.
+#[tokio::test]
+async fn credentials_in_extra_headers_do_not_come_back() {
+    let mock = Mock::start(|call| {
+        let (token, team) = (&call.headers["x-gateway-token"], &call.headers["x-team"]);
+        let words = format!("{token} of {team} is not known");
+        let error = json!({"error": {"message": words, "type": "invalid_request_error"}});
+        let headers = [
+            ("content-type", "application/json"),
+            ("openai-echo", token.as_str()),
+        ];
+        Play::whole(400, &headers, error.to_string().as_bytes())
+    })
+    .await;
+    let network =
+        json!({"extra_headers": {"x-gateway-token": "Bearer quite-secret-1", "x-team": "blue"}});
+    let one = provider(&mock.url(), &["k-a"], &network);
+    let node = TestNode::start(&json!({"providers": {"one": one}})).await;
+    let answer = node.client.chat("r-1", chat("one/m")).await;
+    let told = format!("{:?} {:?}", answer.headers, answer.body);
+    assert!(!told.contains("quite-secret-1"), "{told}");
+    assert!(told.contains("of blue is not known"), "{told}");
 }

@@ -17,6 +17,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
+use crate::config::network::{Reach, reach};
 use crate::config::proxy::{Proxy, ProxyKind};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -25,8 +26,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 /// An address that must not be dialled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Forbidden {
-    #[error("{0} is a link-local address: they are never dialled")]
-    LinkLocal(IpAddr),
+    #[error("{0} is link-local or a cloud's metadata service: they are never dialled")]
+    Metadata(IpAddr),
     #[error(
         "{0} is in a private network: set `network_config.allow_private_network` of the provider to dial it"
     )]
@@ -48,35 +49,11 @@ impl Forbidden {
 }
 
 fn judge(address: IpAddr, allow_private: bool) -> Result<(), Forbidden> {
-    match plain(address) {
-        IpAddr::V4(v4) if v4.is_link_local() => Err(Forbidden::LinkLocal(address)),
-        IpAddr::V6(v6) if v6.is_unicast_link_local() => Err(Forbidden::LinkLocal(address)),
-        IpAddr::V4(v4) if is_private_v4(v4) && !allow_private => Err(Forbidden::Private(address)),
-        IpAddr::V6(v6) if v6.is_unique_local() && !allow_private => {
-            Err(Forbidden::Private(address))
-        }
-        IpAddr::V4(_) | IpAddr::V6(_) => Ok(()),
+    match reach(address) {
+        Reach::Never => Err(Forbidden::Metadata(address)),
+        Reach::Private if !allow_private => Err(Forbidden::Private(address)),
+        Reach::Private | Reach::Anywhere => Ok(()),
     }
-}
-
-/// RFC 1918 and the carriers' shared range.
-fn is_private_v4(address: Ipv4Addr) -> bool {
-    let [first, second, ..] = address.octets();
-    address.is_private() || (first == 100 && (64..128).contains(&second))
-}
-
-/// The IPv4 address that an IPv6 one stands for: mapped, compatible, or behind NAT64.
-fn plain(address: IpAddr) -> IpAddr {
-    let IpAddr::V6(v6) = address else {
-        return address;
-    };
-    let nat64 = matches!(v6.segments(), [0x64, 0xff9b, 0, 0, 0, 0, _, _]);
-    let compatible = matches!(v6.segments(), [0, 0, 0, 0, 0, 0, high, _] if high != 0);
-    if nat64 || compatible {
-        let [.., a, b, c, d] = v6.octets();
-        return IpAddr::V4(Ipv4Addr::new(a, b, c, d));
-    }
-    v6.to_ipv4_mapped().map_or(address, IpAddr::V4)
 }
 
 /// Resolves names and drops the addresses that must not be dialled.
