@@ -7,7 +7,7 @@ use crate::support::{Answer, Mock, Play, TestNode, key};
 /// The address that a real Google gives: the one with the key in it.
 fn address(mock: &Mock) -> String {
     let url = mock.url();
-    format!("{url}/elsewhere?upload_id=UP-1&key=sk-k-a&upload_protocol=resumable")
+    format!("{url}/elsewhere?upload_id=UP-1-at-google&key=sk-k-a&upload_protocol=resumable")
 }
 
 fn gemini(mock: &Mock, keys: &[&str]) -> Value {
@@ -32,7 +32,7 @@ async fn google() -> Mock {
                     kind,
                     ("x-goog-upload-url", given.as_str()),
                     ("x-goog-upload-control-url", given.as_str()),
-                    ("x-guploader-uploadid", "UP-1"),
+                    ("x-guploader-uploadid", "UP-1-at-google"),
                     ("x-goog-upload-status", "active"),
                     ("x-goog-upload-chunk-granularity", "262144"),
                 ];
@@ -95,7 +95,13 @@ async fn pieces_go_to_the_account_that_the_upload_began_with() {
     );
     assert_eq!(begun.header("x-goog-upload-chunk-granularity"), "262144");
     let shown = format!("{:?}", begun.headers);
-    for hidden in ["UP-1", "sk-k", "control-url", &mock.url()] {
+    for hidden in [
+        "UP-1-at-google",
+        "sk-k-a",
+        "sk-k-b",
+        "control-url",
+        &mock.url(),
+    ] {
         assert!(!shown.contains(hidden), "{hidden} in {shown}");
     }
     let place = place(&node, &begun);
@@ -113,7 +119,7 @@ async fn pieces_go_to_the_account_that_the_upload_began_with() {
     assert_eq!(answer.json()["file"]["name"], "files/f-1");
     let calls = mock.calls();
     let paths: Vec<&str> = calls.iter().map(|call| call.path.as_str()).collect();
-    let session = "/upload/v1beta/files?upload_id=UP-1&upload_protocol=resumable";
+    let session = "/upload/v1beta/files?upload_id=UP-1-at-google&upload_protocol=resumable";
     assert_eq!(paths, ["/upload/v1beta/files", session, session]);
     for call in &calls {
         assert_eq!(call.headers["x-goog-api-key"], "sk-k-b");
@@ -178,12 +184,13 @@ async fn an_address_that_is_none_of_the_gateways_is_refused() {
             .await;
     let place = place(&node, &begin(&node, &[]).await);
     let (front, sealed) = place.split_once("session=").unwrap();
-    let forged = format!("{front}session=A{}", &sealed[1..]);
+    let other = if sealed.starts_with('A') { 'B' } else { 'A' };
+    let forged = format!("{front}session={other}{}", &sealed[1..]);
     for (place, word) in [
         (forged.as_str(), "begin the upload again"),
         (front, "go to the address"),
         (
-            "/genai/upload/v1beta/files?upload_id=UP-1",
+            "/genai/upload/v1beta/files?upload_id=UP-1-at-google",
             "go to the address",
         ),
     ] {
