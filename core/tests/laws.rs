@@ -118,7 +118,8 @@ fn fresh(record: &Record) -> Incoming {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    // `PROPTEST_CASES` may ask for more.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(2_000)))]
 
     #[test]
     fn a_merge_is_commutative_and_idempotent(

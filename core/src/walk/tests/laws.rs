@@ -49,7 +49,8 @@ fn built(at: usize, shape: &Shape) -> ProviderView {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    // `PROPTEST_CASES` may ask for more.
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases.max(600)))]
 
     #[test]
     fn every_request_ends_within_its_bounds(
