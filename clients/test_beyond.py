@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import struct
 from typing import Any
 
@@ -16,6 +17,7 @@ from langchain_openai import ChatOpenAI, OpenAIEmbeddings
 from pydantic import BaseModel
 
 from gateway import MODELS, VIRTUAL_KEY, Gateway
+from python_clients import TOLD
 from upstream.talk import READ
 
 PATIENCE_S = 20
@@ -208,6 +210,25 @@ def test_anthropic_runs_tools_itself(anthropic_sdk: anthropic.Anthropic, gateway
         model=gateway.model(provider), max_tokens=512, tools=[weather], messages=[user('>> call weather {"city": "Köln"}')]
     )
     assert said(runner.until_done()) == "The tools said: sunny in Köln"
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("provider", [name for name in MODELS if name not in ("openai", "azure")])
+def test_tools_that_take_a_text(openai_sdk: openai.OpenAI, gateway: Gateway, provider: str, stream: bool) -> None:
+    """As Codex patches files: the provider has functions alone, the client sees its own kind of call."""
+    text = '*** Begin "Ü"\n+ a\n'
+    tools: Any = [{"type": "custom", "name": "patch", "format": {"type": "grammar", "syntax": "lark", "definition": "start: LINE+"}}]
+    items: list[Any] = [user(f">> call patch {json.dumps({'input': text})}")]
+    request: Any = {"model": gateway.model(provider), "tools": tools, "store": False}
+    if stream:
+        with openai_sdk.responses.stream(**request, input=items) as events:
+            answer: Any = events.get_final_response()
+    else:
+        answer = openai_sdk.responses.create(**request, input=items)
+    call = answer.output[0]
+    assert (call.type, call.name, call.input) == ("custom_tool_call", "patch", text)
+    items += [call.to_dict(), {"type": "custom_tool_call_output", "call_id": call.call_id, "output": TOLD}]
+    assert openai_sdk.responses.create(**request, input=items).output_text == f"The tools said: {TOLD}"
 
 
 # --- other routes ---------------------------------------------------------------------------------------------------

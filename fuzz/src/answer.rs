@@ -15,6 +15,7 @@ fn shown() -> Shown {
         model: "model-1".to_owned(),
         created: 1_700_000_000,
         include_usage: true,
+        text_tools: Vec::new(),
     }
 }
 

@@ -84,6 +84,7 @@ fn answer(vectors: &Vectors, asked: &[Texts], bytes: usize) {
         model: "model-1".to_owned(),
         created: 1_700_000_000,
         include_usage: false,
+        text_tools: Vec::new(),
     };
     for client in CLIENTS {
         for texts in asked {

@@ -128,6 +128,15 @@ fn vectors(
     Ok((written, usage))
 }
 
+/// Only clients of responses have such tools.
+fn text_tools(course: &Course) -> Vec<String> {
+    if course.inbound.route.protocol != Protocol::Responses {
+        return Vec::new();
+    }
+    let talk = course.inbound.talk();
+    talk.map_or_else(|_| Vec::new(), |request| request.text_tools.clone())
+}
+
 fn shown(course: &Course) -> Shown {
     let flight = course.flight.as_ref();
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -136,5 +145,6 @@ fn shown(course: &Course) -> Shown {
         model: flight.map_or("", |f| f.upstream_model()).to_owned(),
         created: since.map_or(0, |since| since.as_secs()),
         include_usage: course.inbound.body.include_usage,
+        text_tools: text_tools(course),
     }
 }

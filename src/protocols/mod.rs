@@ -365,6 +365,8 @@ pub struct Shown {
     pub created: u64,
     /// The client asked for the usage of a stream.
     pub include_usage: bool,
+    /// Tools that take one text, as [`talk::Request::text_tools`] has them.
+    pub text_tools: Vec<String>,
 }
 
 impl Shown {

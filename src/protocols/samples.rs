@@ -293,6 +293,7 @@ pub(crate) fn shown() -> Shown {
         model: "shown-model".to_owned(),
         created: 1_700_000_000,
         include_usage: true,
+        text_tools: Vec::new(),
     }
 }
 

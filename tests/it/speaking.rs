@@ -46,6 +46,68 @@ async fn responses_of_a_chat_provider_are_streamed_whole() {
     assert_eq!(mock.calls()[0].path, "/v1/chat/completions");
 }
 
+/// Codex's way to patch files.
+#[tokio::test]
+async fn tools_that_take_a_text_are_functions_for_providers_without_them() {
+    let mock = Mock::start(|call| {
+        let arguments = r#"{"input":"*** Begin\n+é"}"#;
+        let called = |index: Value, arguments: &str| {
+            let function = json!({"name": "apply_patch", "arguments": arguments});
+            let call = json!({"index": index, "id": "c1", "type": "function", "function": function});
+            json!({"role": "assistant", "content": null, "tool_calls": [call]})
+        };
+        if call.json()["stream"] == true {
+            let chunk = |delta: Value, finish: Option<&str>| json!({"id": "x", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+            let (first, rest) = arguments.split_at(13);
+            let more = json!({"tool_calls": [{"index": 0, "function": {"arguments": rest}}]});
+            let begun = Play::stream().event(&chunk(called(json!(0), first), None));
+            return begun.event(&chunk(more, None)).event(&chunk(json!({}), Some("tool_calls"))).done();
+        }
+        let choice = json!({"index": 0, "message": called(Value::Null, arguments), "finish_reason": "tool_calls"});
+        Play::json(200, &json!({"id": "x", "choices": [choice]}))
+    })
+    .await;
+    let node = node(&mock, "groq", &["k-a"]).await;
+    for stream in [false, true] {
+        let grammar = json!({"type": "grammar", "syntax": "lark", "definition": "start: LINE+"});
+        let tool = json!({"type": "custom", "name": "apply_patch", "description": "Patches.", "format": grammar});
+        let body = json!({"model": "one/m", "stream": stream, "input": "hi", "tools": [tool]});
+        let answer = node
+            .client
+            .post("/v1/responses", &[], body.to_string())
+            .await;
+        let told = match stream {
+            false => answer.json(),
+            true => named(&answer).pop().unwrap().1["response"].clone(),
+        };
+        let item = &told["output"][0];
+        assert_eq!(
+            (&item["type"], &item["name"], &item["call_id"]),
+            (
+                &json!("custom_tool_call"),
+                &json!("apply_patch"),
+                &json!("c1")
+            )
+        );
+        assert_eq!(item["input"], "*** Begin\n+é");
+        let sent = mock.calls().pop().unwrap().json();
+        let function = &sent["tools"][0]["function"];
+        assert_eq!(function["parameters"]["required"], json!(["input"]));
+        assert!(
+            function["description"]
+                .as_str()
+                .unwrap()
+                .contains("start: LINE+")
+        );
+    }
+    let dropped = node.client.post("/v1/responses", &[], json!({"model": "one/m", "input": "hi",
+        "tools": [{"type": "custom", "name": "apply_patch", "format": {"type": "grammar", "syntax": "regex", "definition": "a"}}]}).to_string()).await;
+    assert_eq!(
+        dropped.json()["extra_fields"]["dropped_params"],
+        json!(["tools[].format"])
+    );
+}
+
 #[tokio::test]
 async fn a_broken_stream_of_responses_ends_in_one_numbered_error() {
     let mock = Mock::start(|_| Play::stream().role().text("a").then_close()).await;

@@ -112,6 +112,7 @@ fn shown() -> Shown {
         model: "m".to_owned(),
         created: 0,
         include_usage: false,
+        text_tools: Vec::new(),
     }
 }
 

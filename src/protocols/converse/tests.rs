@@ -220,6 +220,7 @@ fn shown() -> Shown {
         model: "m".to_owned(),
         created: 0,
         include_usage: false,
+        text_tools: Vec::new(),
     }
 }
 

@@ -23,6 +23,7 @@ fn shown() -> Shown {
         model: "m".to_owned(),
         created: 7,
         include_usage: false,
+        text_tools: Vec::new(),
     }
 }
 

@@ -134,11 +134,12 @@ pub(super) fn write(answer: &Answer, shown: &Shown) -> Vec<u8> {
                 text: thought.text.clone(),
                 seal: thought.seal().map(Cow::into_owned),
             },
-            Part::ToolCall(call) => Body::Call {
-                call_id: call.id.clone(),
-                name: call.name.clone(),
-                arguments: call.arguments.text().to_owned(),
-            },
+            Part::ToolCall(call) => Body::call(
+                shown,
+                call.id.clone(),
+                call.name.clone(),
+                call.arguments.text().to_owned(),
+            ),
             // Models say neither.
             Part::Media(_) | Part::ToolResult(_) => continue,
         };

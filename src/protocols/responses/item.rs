@@ -1,8 +1,11 @@
 //! A response as clients read it: what whole answers and streams have in common.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::text_tool;
 use crate::protocols::Shown;
 use crate::protocols::talk::{Stop, Usage};
 
@@ -30,6 +33,30 @@ pub(super) enum Body {
         name: String,
         arguments: String,
     },
+    /// A call of a tool that takes one text. Its arguments are those of the function that stood for it.
+    TextCall {
+        call_id: String,
+        name: String,
+        arguments: String,
+    },
+}
+
+impl Body {
+    /// A call of this tool, as the client declared it.
+    pub(super) fn call(shown: &Shown, call_id: String, name: String, arguments: String) -> Self {
+        if shown.text_tools.contains(&name) {
+            return Self::TextCall {
+                call_id,
+                name,
+                arguments,
+            };
+        }
+        Self::Call {
+            call_id,
+            name,
+            arguments,
+        }
+    }
 }
 
 impl Item {
@@ -39,6 +66,7 @@ impl Item {
             Body::Message(_) => "msg",
             Body::Reasoning { .. } => "rs",
             Body::Call { .. } => "fc",
+            Body::TextCall { .. } => "ctc",
         };
         let response = response.strip_prefix("resp_").unwrap_or(response);
         Self {
@@ -87,6 +115,22 @@ impl Item {
                 name,
                 arguments,
             },
+            Body::TextCall {
+                call_id,
+                name,
+                arguments,
+            } => ItemOut::CustomToolCall {
+                id,
+                status,
+                call_id,
+                name,
+                // A text under way is announced before it can be read.
+                input: if self.is_done {
+                    text_tool::input(arguments)
+                } else {
+                    Cow::Borrowed("")
+                },
+            },
         }
     }
 }
@@ -114,6 +158,13 @@ pub(super) enum ItemOut<'a> {
         call_id: &'a str,
         name: &'a str,
         arguments: &'a str,
+    },
+    CustomToolCall {
+        id: &'a str,
+        status: &'static str,
+        call_id: &'a str,
+        name: &'a str,
+        input: Cow<'a, str>,
     },
 }
 

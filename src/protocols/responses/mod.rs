@@ -11,6 +11,7 @@ mod seen;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod text_tool;
 mod write;
 mod writer;
 

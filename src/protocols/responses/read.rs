@@ -2,6 +2,7 @@
 
 use serde_json::Number;
 
+use super::text_tool;
 use crate::protocols::Malformed;
 use crate::protocols::chat::{file_data, source};
 use crate::protocols::json::{Json, Member, Object};
@@ -129,7 +130,15 @@ fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
             });
             add(request, Role::Assistant, vec![call]);
         }
-        Some("function_call_output") => {
+        Some("custom_tool_call") => {
+            let call = Part::ToolCall(ToolCall {
+                id: item.need("call_id")?.text()?,
+                name: item.need("name")?.text()?,
+                arguments: text_tool::arguments(&item.need("input")?.text()?),
+            });
+            add(request, Role::Assistant, vec![call]);
+        }
+        Some("function_call_output" | "custom_tool_call_output") => {
             let result = Part::ToolResult(ToolResult {
                 call_id: item.need("call_id")?.text()?,
                 parts: parts(&item.need("output")?)?,
@@ -146,8 +155,8 @@ fn read_item(member: &Member<'_>, request: &mut Request) -> Result<(), Malformed
                 "names an item that only OpenAI would keep: this provider needs the item itself, \
                  which clients send when they are told `store: false`"
             } else {
-                "must be message, function_call, function_call_output or reasoning: this \
-                 provider knows no other items"
+                "must be message, function_call, custom_tool_call, the output of one of both, or \
+                 reasoning: this provider knows no other items"
             };
             return Err(kind.unwrap_or_else(|| member.clone()).wrong(message));
         }
@@ -306,17 +315,22 @@ fn media(kind: MediaKind, source: Source, name: Option<String>) -> Part {
     Part::Media(Media { kind, source, name })
 }
 
-/// Functions; other tools are left out where a model has functions without them.
+/// Functions and tools that take a text; others are left out where a model has some without them.
 fn read_tools(tools: &[Member<'_>], request: &mut Request) -> Result<(), Malformed> {
     let kinds = tools.iter().map(|tool| tool.glimpse()?.text("type"));
     let kinds = kinds.collect::<Result<Vec<_>, _>>()?;
-    let has_functions = kinds.iter().any(|kind| kind.as_deref() == Some("function"));
+    let is_called = |kind: &Option<String>| matches!(kind.as_deref(), Some("function" | "custom"));
+    let has_functions = kinds.iter().any(is_called);
     for (tool, kind) in tools.iter().zip(kinds) {
         let kind = kind.unwrap_or_default();
         // Some have a version behind their name.
         let is_beside = BESIDE_FUNCTIONS.iter().any(|name| kind.starts_with(name));
         if has_functions && is_beside {
             tool.not_passed_on();
+        } else if kind == "custom" {
+            let tool = text_tool::read(tool)?;
+            request.text_tools.push(tool.name.clone());
+            request.tools.push(tool);
         } else {
             request.tools.push(read_tool(tool)?);
         }
@@ -328,7 +342,7 @@ fn read_tool(member: &Member<'_>) -> Result<Tool, Malformed> {
     let mut tool = member.object()?;
     let kind = tool.need("type")?;
     if kind.text()? != "function" {
-        return Err(kind.wrong("must be \"function\": this provider has no such tool"));
+        return Err(kind.wrong("must be function or custom: this provider has no such tool"));
     }
     let read = Tool {
         name: tool.need("name")?.text()?,
@@ -343,8 +357,8 @@ fn tool_choice(member: Member<'_>) -> Result<ToolChoice, Malformed> {
     if !member.is_text() {
         let mut choice = member.object()?;
         let kind = choice.need("type")?;
-        if kind.text()? != "function" {
-            return Err(kind.wrong("must be \"function\": this provider has no such choice"));
+        if !matches!(kind.text()?.as_str(), "function" | "custom") {
+            return Err(kind.wrong("must be function or custom: this provider has no such choice"));
         }
         return Ok(ToolChoice::Named(choice.need("name")?.text()?));
     }

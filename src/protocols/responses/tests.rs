@@ -22,6 +22,7 @@ fn shown() -> Shown {
         model: "m".to_owned(),
         created: 7,
         include_usage: false,
+        text_tools: Vec::new(),
     }
 }
 
@@ -329,4 +330,129 @@ fn an_error_ends_a_stream_in_a_form_that_all_clients_read() {
     let mut out = BytesMut::new();
     Responses.error_event(&error, 4, &mut out);
     insta::assert_snapshot!(String::from_utf8(out.to_vec()).unwrap());
+}
+
+/// With a tool `patch` that takes a text.
+fn shown_with_text_tool() -> Shown {
+    Shown {
+        text_tools: vec!["patch".to_owned()],
+        ..shown()
+    }
+}
+
+fn patch_call(arguments: &crate::protocols::json::Json) -> Part {
+    Part::ToolCall(ToolCall {
+        id: "c1".to_owned(),
+        name: "patch".to_owned(),
+        arguments: arguments.clone(),
+    })
+}
+
+/// The events of a call whose arguments come in such pieces.
+fn text_call_events(arguments: &str, piece: usize) -> Vec<Value> {
+    let mut writer = Responses.stream_writer(shown_with_text_tool()).unwrap();
+    let mut out = BytesMut::new();
+    let begun = Delta::ToolCall {
+        call: 0,
+        id: "c1".to_owned(),
+        name: "patch".to_owned(),
+    };
+    writer.write(begun, &mut out);
+    let letters: Vec<char> = arguments.chars().collect();
+    for piece in letters.chunks(piece) {
+        let json = piece.iter().collect();
+        writer.write(Delta::Arguments { call: 0, json }, &mut out);
+    }
+    writer.end(None, &mut out);
+    let wire = String::from_utf8(out.to_vec()).unwrap();
+    let data = wire.lines().filter_map(|line| line.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+proptest! {
+    /// From the client into a function's arguments, and out of such arguments to the client, whole and streamed.
+    #[test]
+    fn the_text_of_a_tool_comes_back_as_it_was(text in any::<String>(), piece in 1_usize..9) {
+        let item = json!({"type": "custom_tool_call", "call_id": "c1", "name": "patch", "input": text});
+        let output = json!({"type": "custom_tool_call_output", "call_id": "c1", "output": "done"});
+        let body = json!({"input": [item, output]}).to_string();
+        let request = Responses.read_request(body.as_bytes()).unwrap();
+        prop_assert!(matches!(&request.turns[1].parts[0], Part::ToolResult(_)));
+        let Part::ToolCall(call) = &request.turns[0].parts[0] else { panic!("no call") };
+        prop_assert!(call.arguments.is_object());
+
+        let answer = answer(vec![patch_call(&call.arguments)], Stop::ToolCalls);
+        let written = Responses.write_answer(&answer, &shown_with_text_tool());
+        let written: Value = serde_json::from_slice(&written).unwrap();
+        let item = &written["output"][0];
+        prop_assert_eq!(
+            (&item["type"], &item["call_id"], &item["input"], &item["arguments"]),
+            (&json!("custom_tool_call"), &json!("c1"), &json!(text), &Value::Null)
+        );
+
+        let events = text_call_events(call.arguments.text(), piece);
+        let kinds: Vec<&str> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        prop_assert_eq!(kinds, [
+            "response.output_item.added",
+            "response.custom_tool_call_input.delta",
+            "response.custom_tool_call_input.done",
+            "response.output_item.done",
+            "response.completed",
+        ]);
+        prop_assert_eq!(&events[0]["item"]["input"], "");
+        prop_assert_eq!(&events[1]["delta"], &json!(text));
+        prop_assert_eq!(&events[2]["input"], &json!(text));
+        prop_assert_eq!(&events[3]["item"]["input"], &json!(text));
+        prop_assert_eq!(&events[4]["response"]["output"][0], &events[3]["item"]);
+    }
+}
+
+#[test]
+fn arguments_that_are_no_text_are_shown_as_they_are() {
+    for (arguments, expected) in [
+        (r#"{"input":"a\u00e9"}"#, "aé"),
+        (r#"{"input":"a","also":1}"#, r#"{"input":"a","also":1}"#),
+        (r#"{"patch":"a"}"#, r#"{"patch":"a"}"#),
+        ("{}", ""),
+        ("", ""),
+    ] {
+        let events = text_call_events(arguments, 3);
+        assert_eq!(events[2]["input"], expected, "{arguments}");
+    }
+}
+
+#[test]
+fn a_tool_that_takes_a_text_becomes_a_function() {
+    let read = |format: Value| {
+        let tool =
+            json!({"type": "custom", "name": "patch", "description": "Patches.", "format": format});
+        let choice = json!({"type": "custom", "name": "patch"});
+        let body =
+            json!({"input": "a", "tools": [tool, {"type": "web_search"}], "tool_choice": choice});
+        Responses.read_request(body.to_string().as_bytes())
+    };
+    let plain = read(json!({"type": "text"})).unwrap();
+    assert_eq!(plain.text_tools, ["patch"]);
+    assert_eq!(
+        plain.tool_choice,
+        Some(ToolChoice::Named("patch".to_owned()))
+    );
+    let [tool] = &plain.tools[..] else {
+        panic!("{:?}", plain.tools)
+    };
+    assert_eq!(tool.description.as_deref(), Some("Patches."));
+    let parameters: Value = serde_json::from_str(tool.parameters.as_ref().unwrap().text()).unwrap();
+    assert_eq!(parameters["required"], json!(["input"]));
+    assert_eq!(plain.unplaced, ["tools[1]"]);
+    let grammar = json!({"type": "grammar", "syntax": "lark", "definition": "start: \"a\""});
+    let held = read(grammar).unwrap();
+    let described = held.tools[0].description.as_deref().unwrap();
+    assert!(described.ends_with("(lark):\nstart: \"a\""), "{described}");
+    assert_eq!(held.unplaced, ["tools[0].format", "tools[1]"]);
+    let wrong = read(json!({"type": "other"})).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "`tools[0].format.type` must be text or grammar"
+    );
 }

@@ -7,6 +7,7 @@ use serde_with::skip_serializing_none;
 use super::item::{
     Body, Item, ItemOut, PartOut, ResponseOut, SummaryOut, Whole, response_id, status,
 };
+use super::text_tool;
 use crate::protocols::talk::{Delta, Stop, Thought, Usage};
 use crate::protocols::{Shown, WriteStream, write_event};
 
@@ -27,6 +28,7 @@ struct Piece<'a> {
     text: Option<&'a str>,
     name: Option<&'a str>,
     arguments: Option<&'a str>,
+    input: Option<&'a str>,
     logprobs: Option<[(); 0]>,
 }
 
@@ -123,7 +125,7 @@ impl Writer {
                 text.push_str(more);
                 is_first
             }
-            Body::Call { .. } => false,
+            Body::Call { .. } | Body::TextCall { .. } => false,
         };
         let mut events = Events::of(item, place, self.sequence);
         if is_first {
@@ -170,8 +172,11 @@ impl Writer {
             return;
         };
         let item = &mut self.items[place];
-        if let Body::Call { arguments, .. } = &mut item.body {
-            arguments.push_str(json);
+        match &mut item.body {
+            Body::Call { arguments, .. } => arguments.push_str(json),
+            // Its text is told when all of it can be read.
+            Body::TextCall { arguments, .. } => return arguments.push_str(json),
+            Body::Message(_) | Body::Reasoning { .. } => {}
         }
         let mut events = Events::of(item, place, self.sequence);
         events.delta(json, out);
@@ -200,11 +205,7 @@ impl WriteStream for Writer {
                 self.seal(thought.seal().unwrap_or_default().into_owned(), out);
             }
             Delta::ToolCall { id, name, .. } => {
-                let body = Body::Call {
-                    call_id: id,
-                    name,
-                    arguments: String::new(),
-                };
+                let body = Body::call(&self.shown, id, name, String::new());
                 self.begin(body, out);
                 self.calls.push(self.items.len() - 1);
             }
@@ -272,7 +273,7 @@ impl<'a> Events<'a> {
         let (content_index, summary_index) = match self.item.body {
             Body::Message(_) => (Some(0), None),
             Body::Reasoning { .. } => (None, Some(0)),
-            Body::Call { .. } => (None, None),
+            Body::Call { .. } | Body::TextCall { .. } => (None, None),
         };
         let item_id = Some(self.item.id.as_str());
         self.write(
@@ -307,7 +308,7 @@ impl<'a> Events<'a> {
                 "response.reasoning_summary_part.added",
                 AnyPart::Summary(SummaryOut::SummaryText { text: "" }),
             ),
-            Body::Call { .. } => return,
+            Body::Call { .. } | Body::TextCall { .. } => return,
         };
         let piece = Piece {
             part: Some(part),
@@ -322,6 +323,7 @@ impl<'a> Events<'a> {
             Body::Message(_) => "response.output_text.delta",
             Body::Reasoning { .. } => "response.reasoning_summary_text.delta",
             Body::Call { .. } => "response.function_call_arguments.delta",
+            Body::TextCall { .. } => "response.custom_tool_call_input.delta",
         };
         let piece = Piece {
             delta: Some(more),
@@ -370,6 +372,15 @@ impl<'a> Events<'a> {
                     ..Piece::default()
                 };
                 self.piece("response.function_call_arguments.done", whole, out);
+            }
+            Body::TextCall { arguments, .. } => {
+                let input = text_tool::input(arguments);
+                self.delta(&input, out);
+                let whole = Piece {
+                    input: Some(&input),
+                    ..Piece::default()
+                };
+                self.piece("response.custom_tool_call_input.done", whole, out);
             }
         }
         let piece = Piece {

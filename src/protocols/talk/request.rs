@@ -17,6 +17,9 @@ pub struct Request {
     pub turns: Vec<Turn>,
     /// Functions that the model may call.
     pub tools: Vec<Tool>,
+    /// Of them, by name, those that take one text in the client's protocol: here their arguments have one member
+    /// for it.
+    pub text_tools: Vec<String>,
     /// Whether it must.
     pub tool_choice: Option<ToolChoice>,
     /// Whether it may call several at once.
