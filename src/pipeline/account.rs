@@ -58,7 +58,7 @@ pub(super) fn close(course: &mut Course, closing: &Closing) {
     );
     if let Some(flight) = &course.flight {
         let called = flight.called(course.request_type());
-        metrics.retries(called.provider, retries(course));
+        metrics.retries(called.provider, course.walk.retries_of_leg());
         let served = closing.failure.is_none();
         if served && flight.first_output.is_none() {
             metrics.overhead(course.overhead());
@@ -126,12 +126,6 @@ fn shown_model(name: &str) -> ModelId {
     ModelId::from(name.chars().take(MAX_CHARS).collect::<String>())
 }
 
-/// Attempts beyond the first.
-fn retries(course: &Course) -> u32 {
-    let more = course.walk.attempts().len().saturating_sub(1);
-    u32::try_from(more).unwrap_or(u32::MAX)
-}
-
 fn record(course: &mut Course, closing: &Closing) -> RequestLog {
     let lines = std::mem::take(&mut course.lines);
     let mut engines: Vec<_> = lines.iter().map(|l| l.line.engine).collect();
@@ -166,7 +160,7 @@ fn record(course: &mut Course, closing: &Closing) -> RequestLog {
         virtual_key_name: course.caller.as_ref().map(|key| key.name.clone()),
         selected_key_id: served_by.map(|k| k.id.clone()),
         selected_key_name: served_by.map(|k| k.name.clone()),
-        number_of_retries: retries(course),
+        number_of_retries: course.walk.retries(),
         fallback_index: flight.map_or(0, |a| a.fallback_index),
         error_details: closing.failure.map(|told| ErrorDetails {
             status_code: closing.status,

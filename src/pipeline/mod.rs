@@ -404,7 +404,7 @@ fn extra_fields(course: &Course) -> Vec<u8> {
         routing_info: Option<RoutingInfo>,
         latency: u64,
         chunk_index: u32,
-        number_of_retries: usize,
+        number_of_retries: u32,
         #[serde(skip_serializing_if = "<[String]>::is_empty")]
         dropped_params: &'a [String],
     }
@@ -417,7 +417,7 @@ fn extra_fields(course: &Course) -> Vec<u8> {
         routing_info: course.routing_info(),
         latency: course.latency_ms(),
         chunk_index: 0,
-        number_of_retries: course.walk.attempts().len().saturating_sub(1),
+        number_of_retries: course.walk.retries(),
         dropped_params: &course.dropped,
     };
     serde_json::to_vec(&extra).expect("it holds only strings and numbers")

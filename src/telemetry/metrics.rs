@@ -346,7 +346,7 @@ impl Metrics {
         self.request_seconds.observe(took.as_secs_f64());
     }
 
-    /// A request that was sent to a provider is over, after so many attempts beyond its first.
+    /// A request that was sent to a provider is over, after so many attempts there beyond the first.
     pub fn retries(&self, provider: &ProviderId, retries: u32) {
         let histogram = self.retries.get_or_create(&of(provider));
         histogram.observe(f64::from(retries));

@@ -124,6 +124,8 @@ pub struct Walk {
     attempts: Vec<AttemptEntry>,
     /// Attempts that count against the limit.
     charged: u32,
+    /// Legs that made an attempt.
+    begun: u32,
     /// The first leg that made an attempt: what its failure means for the caller.
     primary: Option<Primary>,
     lines: Vec<LogLine>,
@@ -157,6 +159,7 @@ impl Walk {
             state: State::Begin,
             attempts: Vec::new(),
             charged: 0,
+            begun: 0,
             primary: None,
             lines: plan.notes,
         }
@@ -213,6 +216,18 @@ impl Walk {
         &self.attempts
     }
 
+    /// Attempts so far that were not the first of their leg: what a fallback begins with is none.
+    #[must_use]
+    pub fn retries(&self) -> u32 {
+        count(self.attempts.len()) - self.begun
+    }
+
+    /// Those of the last leg that made an attempt.
+    #[must_use]
+    pub const fn retries_of_leg(&self) -> u32 {
+        self.rotation.attempts().saturating_sub(1)
+    }
+
     /// Lines not yet taken: the caller stamps them with the time and keeps them.
     pub fn take_lines(&mut self) -> Vec<LogLine> {
         std::mem::take(&mut self.lines)
@@ -259,10 +274,11 @@ impl Walk {
             triggered_rotation: false,
             retry_after_ms: None,
         });
-        if self.rotation.attempts() == 0
-            && let Some(budget) = retry_budget(view, &self.legs[self.at])
-        {
-            budget.earn(now);
+        if self.rotation.attempts() == 0 {
+            self.begun += 1;
+            if let Some(budget) = retry_budget(view, &self.legs[self.at]) {
+                budget.earn(now);
+            }
         }
         self.charged += 1;
         self.primary.get_or_insert(Primary {

@@ -31,6 +31,10 @@ fn fallbacks_are_tried_in_order_until_one_serves() {
     let down = Some(Transient);
     assert_eq!(play.run(&[down, down, down, None]), Ending::Served);
     assert_eq!(visited(&play), ["one", "one", "two", "three"]);
+    assert_eq!((play.walk.retries(), play.walk.retries_of_leg()), (1, 0));
+    let mut play = chain([1, 2, 0]);
+    assert_eq!(play.run(&[down, down, down, down, None]), Ending::Served);
+    assert_eq!((play.walk.retries(), play.walk.retries_of_leg()), (3, 2));
 }
 
 /// RF-006, RF-093, RF-094.
