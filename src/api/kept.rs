@@ -159,12 +159,17 @@ pub fn is_id(id: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn leads(path: &str, expected: Option<(Collection, &str, &str)>) {
+        let found = find(path, &HeaderMap::new());
+        let found = found.map(|kept| (kept.collection, kept.behind().to_owned(), kept.methods()));
+        let expected =
+            expected.map(|(c, behind, methods)| (c, behind.to_owned(), methods.to_owned()));
+        assert_eq!(found, expected, "{path}");
+    }
+
     #[test]
-    fn paths_lead_to_what_is_kept() {
-        use Collection::{
-            AnthropicFiles, Batches, Containers, Files, GoogleBatches, GoogleCaches, GoogleFiles,
-            GoogleModels, GoogleUploads, MessageBatches, Responses, Uploads,
-        };
+    fn openais_paths_lead_to_what_is_kept() {
+        use Collection::{Batches, Containers, Files, Responses, Uploads};
         for (path, expected) in [
             (
                 "/v1/responses/resp_1",
@@ -193,22 +198,6 @@ mod tests {
                 "/v1/batches/b_1/cancel",
                 Some((Batches, "/b_1/cancel", "POST")),
             ),
-            (
-                "/anthropic/v1/files/f",
-                Some((AnthropicFiles, "/f", "GET, DELETE")),
-            ),
-            (
-                "/anthropic/v1/messages/batches",
-                Some((MessageBatches, "", "POST, GET")),
-            ),
-            (
-                "/v1/messages/batches/b/results",
-                Some((MessageBatches, "/b/results", "GET")),
-            ),
-            (
-                "/anthropic/v1/messages/batches/b",
-                Some((MessageBatches, "/b", "GET, DELETE")),
-            ),
             ("/v1/uploads", Some((Uploads, "", "POST"))),
             (
                 "/openai/v1/uploads/u_1/parts",
@@ -231,6 +220,40 @@ mod tests {
                 "/v1/containers/c/files/f/content",
                 Some((Containers, "/c/files/f/content", "GET")),
             ),
+        ] {
+            leads(path, expected);
+        }
+    }
+
+    #[test]
+    fn anthropics_paths_lead_to_what_is_kept() {
+        use Collection::{AnthropicFiles, MessageBatches};
+        for (path, expected) in [
+            (
+                "/anthropic/v1/files/f",
+                Some((AnthropicFiles, "/f", "GET, DELETE")),
+            ),
+            (
+                "/anthropic/v1/messages/batches",
+                Some((MessageBatches, "", "POST, GET")),
+            ),
+            (
+                "/v1/messages/batches/b/results",
+                Some((MessageBatches, "/b/results", "GET")),
+            ),
+            (
+                "/anthropic/v1/messages/batches/b",
+                Some((MessageBatches, "/b", "GET, DELETE")),
+            ),
+        ] {
+            leads(path, expected);
+        }
+    }
+
+    #[test]
+    fn googles_paths_lead_to_what_is_kept() {
+        use Collection::{GoogleBatches, GoogleCaches, GoogleFiles, GoogleModels, GoogleUploads};
+        for (path, expected) in [
             (
                 "/genai/upload/v1beta/files",
                 Some((GoogleUploads, "", "POST")),
@@ -273,29 +296,32 @@ mod tests {
             ("/genai/v1beta/models", None),
             ("/genai/v1beta/models/m", None),
             ("/genai/v1beta/models/m:generateContent", None),
-            ("/v1/uploads/u", None),
-            ("/v1/containers/c/files/", None),
-            ("/v1/containers/c/files/..", None),
-            ("/v1/files/a:download", None),
-            ("/v1/responses/", None),
-            ("/v1/responses", None),
-            ("/v1/responses/a/b", None),
-            ("/v1/responses/..%2Fx", None),
-            ("/v1/files/../x", None),
-            ("/v1/files/a/content/b", None),
-            ("/v1/filesystem", None),
-            ("/v1/batches/b/results", None),
-            ("/anthropic/v1/batches", None),
-            ("/openai/v1/messages/batches", None),
-            ("/anthropic/v1/responses/a", None),
-            ("/files", None),
         ] {
-            let found = find(path, &HeaderMap::new());
-            let found =
-                found.map(|kept| (kept.collection, kept.behind().to_owned(), kept.methods()));
-            let expected =
-                expected.map(|(c, behind, methods)| (c, behind.to_owned(), methods.to_owned()));
-            assert_eq!(found, expected, "{path}");
+            leads(path, expected);
+        }
+    }
+
+    #[test]
+    fn other_paths_lead_nowhere() {
+        for path in [
+            "/v1/uploads/u",
+            "/v1/containers/c/files/",
+            "/v1/containers/c/files/..",
+            "/v1/files/a:download",
+            "/v1/responses/",
+            "/v1/responses",
+            "/v1/responses/a/b",
+            "/v1/responses/..%2Fx",
+            "/v1/files/../x",
+            "/v1/files/a/content/b",
+            "/v1/filesystem",
+            "/v1/batches/b/results",
+            "/anthropic/v1/batches",
+            "/openai/v1/messages/batches",
+            "/anthropic/v1/responses/a",
+            "/files",
+        ] {
+            leads(path, None);
         }
     }
 

@@ -184,7 +184,7 @@ pub(crate) fn base_url(
             .as_str()
             .rsplit_once(host)
             .map(|(_, behind)| behind);
-        behind.is_some_and(|port| !port.is_empty()) && !uri.port_u16().is_some_and(|port| port > 0)
+        behind.is_some_and(|port| !port.is_empty()) && uri.port_u16().is_none_or(|port| port == 0)
     });
     if has_bad_port {
         return refuse("has a port that is not a number from 1 to 65535");

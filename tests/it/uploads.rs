@@ -207,87 +207,83 @@ async fn an_address_that_is_none_of_the_gateways_is_refused() {
     assert_eq!(mock.calls().len(), 1);
 }
 
+/// Method, path of the client behind `/genai`, path at Google, kind.
+const GOOGLES: [(&str, &str, &str, &str); 13] = [
+    (
+        "POST",
+        "/upload/v1beta/files?uploadType=raw",
+        "/upload/v1beta/files?uploadType=raw",
+        "file_upload",
+    ),
+    (
+        "GET",
+        "/v1beta/files?pageSize=2&key=mine",
+        "/v1beta/files?pageSize=2",
+        "file_list",
+    ),
+    ("GET", "/v1/files/f-1", "/v1beta/files/f-1", "file_retrieve"),
+    (
+        "GET",
+        "/v1beta/files/f-1:download?alt=media",
+        "/v1beta/files/f-1:download?alt=media",
+        "file_content",
+    ),
+    (
+        "DELETE",
+        "/v1beta/files/f-1",
+        "/v1beta/files/f-1",
+        "file_delete",
+    ),
+    (
+        "POST",
+        "/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+        "/v1beta/models/gemini-2.5-flash:batchGenerateContent",
+        "batch_create",
+    ),
+    ("GET", "/v1beta/batches", "/v1beta/batches", "batch_list"),
+    (
+        "GET",
+        "/v1beta/batches/b",
+        "/v1beta/batches/b",
+        "batch_retrieve",
+    ),
+    (
+        "POST",
+        "/v1beta/batches/b:cancel",
+        "/v1beta/batches/b:cancel",
+        "batch_cancel",
+    ),
+    (
+        "DELETE",
+        "/v1beta/batches/b",
+        "/v1beta/batches/b",
+        "batch_delete",
+    ),
+    (
+        "POST",
+        "/v1beta/cachedContents",
+        "/v1beta/cachedContents",
+        "cached_content_create",
+    ),
+    (
+        "PATCH",
+        "/v1beta/cachedContents/c?updateMask=ttl",
+        "/v1beta/cachedContents/c?updateMask=ttl",
+        "cached_content_update",
+    ),
+    (
+        "DELETE",
+        "/v1beta/cachedContents/c",
+        "/v1beta/cachedContents/c",
+        "cached_content_delete",
+    ),
+];
+
 #[tokio::test]
 async fn what_google_keeps_is_asked_of_it_as_it_came() {
     let mock = google().await;
     let node = start(json!({"providers": gemini(&mock, &["k-a"])})).await;
-    let batch = "/genai/v1beta/models/gemini-2.5-flash:batchGenerateContent";
-    let whole = "/genai/upload/v1beta/files?uploadType=multipart";
-    for (method, path, up, kind) in [
-        (
-            "POST",
-            whole,
-            "/upload/v1beta/files?uploadType=multipart",
-            "file_upload",
-        ),
-        (
-            "GET",
-            "/genai/v1beta/files?pageSize=2&key=mine",
-            "/v1beta/files?pageSize=2",
-            "file_list",
-        ),
-        (
-            "GET",
-            "/genai/v1/files/f-1",
-            "/v1beta/files/f-1",
-            "file_retrieve",
-        ),
-        (
-            "GET",
-            "/genai/v1beta/files/f-1:download?alt=media",
-            "/v1beta/files/f-1:download?alt=media",
-            "file_content",
-        ),
-        (
-            "DELETE",
-            "/genai/v1beta/files/f-1",
-            "/v1beta/files/f-1",
-            "file_delete",
-        ),
-        ("POST", batch, &batch["/genai".len()..], "batch_create"),
-        (
-            "GET",
-            "/genai/v1beta/batches",
-            "/v1beta/batches",
-            "batch_list",
-        ),
-        (
-            "GET",
-            "/genai/v1beta/batches/b",
-            "/v1beta/batches/b",
-            "batch_retrieve",
-        ),
-        (
-            "POST",
-            "/genai/v1beta/batches/b:cancel",
-            "/v1beta/batches/b:cancel",
-            "batch_cancel",
-        ),
-        (
-            "DELETE",
-            "/genai/v1beta/batches/b",
-            "/v1beta/batches/b",
-            "batch_delete",
-        ),
-        (
-            "POST",
-            "/genai/v1beta/cachedContents",
-            "/v1beta/cachedContents",
-            "cached_content_create",
-        ),
-        (
-            "PATCH",
-            "/genai/v1beta/cachedContents/c?updateMask=ttl",
-            "/v1beta/cachedContents/c?updateMask=ttl",
-            "cached_content_update",
-        ),
-        (
-            "DELETE",
-            "/genai/v1beta/cachedContents/c",
-            "/v1beta/cachedContents/c",
-            "cached_content_delete",
-        ),
-    ] {
+    for (method, path, up, kind) in GOOGLES {
         let body = if matches!(method, "POST" | "PATCH") {
             r#"{"ttl" : "60s"}"#
         } else {
@@ -295,7 +291,12 @@ async fn what_google_keeps_is_asked_of_it_as_it_came() {
         };
         let answer = node
             .client
-            .send(method, path, &[("x-request-id", path)], body)
+            .send(
+                method,
+                &format!("/genai{path}"),
+                &[("x-request-id", path)],
+                body,
+            )
             .await;
         assert_eq!(answer.status(), 200, "{method} {path}");
         let calls = mock.calls();

@@ -20,7 +20,11 @@ pub(in crate::pipeline) fn reshaped(
         let goes = match member.field {
             Field::Model => reshape.without_model,
             Field::StreamOptions => reshape.without_stream_options,
-            _ => false,
+            Field::Stream
+            | Field::IncludeUsage
+            | Field::Fallbacks
+            | Field::AnthropicVersion
+            | Field::Other => false,
         };
         if goes {
             first_is_gone |= !kept;

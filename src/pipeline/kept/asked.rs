@@ -87,13 +87,7 @@ impl Asked {
         let headers = request.headers();
         let query = Query::read(request.uri().query(), kept.collection);
         let session = Session::find(catalog, &query, pipeline.node.clock.wall());
-        let caller = match &session {
-            Some(session) => session.caller(pipeline, headers)?,
-            None => {
-                admit::required_headers(headers, catalog)?;
-                pipeline.caller(headers)?
-            }
-        };
+        let caller = caller(pipeline, headers, catalog, session.as_ref())?;
         query.check(kept.collection)?;
         let named = match &query.provider {
             Some(name) => Some(name.clone()),
@@ -183,6 +177,20 @@ impl Asked {
         refusal.extra_fields.request_type = Some(self.verb.kind);
         refusal
     }
+}
+
+/// Who asks. A later piece of an upload is asked for less: its begin showed the rest.
+fn caller(
+    pipeline: &Pipeline,
+    headers: &HeaderMap,
+    catalog: &Catalog,
+    session: Option<&Session>,
+) -> Result<Option<Arc<VirtualKey>>, ApiError> {
+    if let Some(session) = session {
+        return session.caller(pipeline, headers);
+    }
+    admit::required_headers(headers, catalog)?;
+    pipeline.caller(headers)
 }
 
 /// The body, where the verb has one: read where it is small, else left where it is.

@@ -208,7 +208,10 @@ fn files_are_read_however_they_are_written() {
                 source: Source::Url(url),
                 ..
             }) => url,
-            other => panic!("{other:?}"),
+            other
+            @ (Part::Text(_) | Part::Thought(_) | Part::ToolCall(_) | Part::ToolResult(_)) => {
+                panic!("{other:?}")
+            }
         }
     };
     let image = |url: &str| {
