@@ -11,7 +11,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::extract::MatchedPath;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper::service::Service;
 use tower_service::Service as _;
@@ -57,6 +57,10 @@ impl Gateway {
         }
         if request.headers().get_all(HOST).iter().nth(1).is_some() {
             return closing(StatusCode::BAD_REQUEST, "the request has two Host headers");
+        }
+        if names_two_hosts(&request) {
+            let words = "the request's `:authority` and its Host header name different hosts";
+            return closing(StatusCode::BAD_REQUEST, words);
         }
         let path = request.uri().path();
         if let Some(route) = routes::find(path) {
@@ -158,6 +162,19 @@ impl Asked {
     }
 }
 
+/// HTTP/2 has the host in the target; HTTP/1.1 says which of the two counts where both are there.
+fn names_two_hosts<B>(request: &Request<B>) -> bool {
+    let host = request.headers().get(HOST);
+    let target = request.uri().authority();
+    match (request.version(), target, host) {
+        (Version::HTTP_2, Some(target), Some(host)) => {
+            let target = target.as_str().as_bytes();
+            !target.eq_ignore_ascii_case(host.as_bytes().trim_ascii())
+        }
+        _ => false,
+    }
+}
+
 /// Callers may send any word.
 fn known_method(method: &Method) -> &'static str {
     match *method {
@@ -217,5 +234,26 @@ impl Service<Request<Incoming>> for Gateway {
             asked.count(&node, &mut response);
             Ok(response)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_and_a_host_that_differ_are_two_hosts() {
+        for (version, target, host, expected) in [
+            (Version::HTTP_2, "http://a:1/v1", "a:1", false),
+            (Version::HTTP_2, "http://a/v1", "A", false),
+            (Version::HTTP_2, "http://a/v1", "b", true),
+            (Version::HTTP_2, "http://a/v1", "a:1", true),
+            (Version::HTTP_2, "/v1", "b", false),
+            (Version::HTTP_11, "http://a/v1", "b", false),
+        ] {
+            let request = Request::builder().version(version).uri(target);
+            let request = request.header(HOST, host).body(()).unwrap();
+            assert_eq!(names_two_hosts(&request), expected, "{target} {host}");
+        }
     }
 }

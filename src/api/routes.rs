@@ -274,8 +274,10 @@ pub fn percent_decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
-        let pair = text.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
-        match pair.and_then(|pair| u8::from_str_radix(pair, 16).ok()) {
+        let pair = bytes.get(at + 1..at + 3).filter(|_| bytes[at] == b'%');
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let byte = pair.and_then(|pair| u8::try_from(digit(pair[0])? << 4 | digit(pair[1])?).ok());
+        match byte {
             Some(byte) => {
                 out.push(byte);
                 at += 3;
@@ -457,7 +459,7 @@ mod tests {
         let route = find("/genai/v1beta/models/vertex/m:batchEmbedContents").unwrap();
         assert_eq!(route.model.as_deref(), Some("vertex/m"));
         assert_eq!(route.protocol, Protocol::BatchEmbedContents);
-        assert_eq!(percent_decoded("a%2fb%zz%c3%bc%"), "a/b%zzü%");
+        assert_eq!(percent_decoded("a%2fb%zz%c3%bc%+1%é%"), "a/b%zzü%+1%é%");
     }
 
     #[test]

@@ -169,7 +169,8 @@ async fn whole(
         return Err(failed);
     }
     let json = protocol.answers_json();
-    if json && !body.trim_ascii().starts_with(b"{") {
+    let body = if json { without_mark(body) } else { body };
+    if json && !is_object(&body) {
         return Err(Failed::broken(
             "the provider's answer is no JSON object".to_owned(),
         ));
@@ -179,6 +180,22 @@ async fn whole(
     let json = || HeaderValue::from_static("application/json");
     shown.insert(CONTENT_TYPE, kind.cloned().unwrap_or_else(json));
     Ok((shown, body))
+}
+
+/// Some put a byte order mark before their JSON, which its readers refuse.
+fn without_mark(body: Bytes) -> Bytes {
+    const MARK: &[u8] = "\u{feff}".as_bytes();
+    if body.starts_with(MARK) {
+        body.slice(MARK.len()..)
+    } else {
+        body
+    }
+}
+
+/// Whether it looks like a whole object: one that breaks off is no answer, whatever its status.
+fn is_object(body: &[u8]) -> bool {
+    let body = body.trim_ascii();
+    body.starts_with(b"{") && body.ends_with(b"}")
 }
 
 /// The answer as a whole, unpacked.

@@ -229,3 +229,24 @@ async fn models_are_listed_without_asking_providers() {
         400
     );
 }
+
+/// Whatever the status says: half an answer is none, and a mark before JSON is no part of it.
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_none() {
+    let whole = "{\"choices\":[{\"message\":{\"content\":\"hi\"}}]}";
+    for (body, status) in [
+        (format!("\u{feff}{whole}"), 200),
+        (format!("\r\n{whole}\n"), 200),
+        (whole[..whole.len() - 6].to_owned(), 502),
+        (format!("{whole}x"), 502),
+        (String::new(), 502),
+    ] {
+        let headers = [("content-type", "application/json")];
+        let play = Play::whole(200, &headers, body.as_bytes());
+        let mock = Mock::start(move |_| play.clone()).await;
+        let node = one(&mock).await;
+        let answer = node.client.chat("r-1", chat("one/m")).await;
+        assert_eq!(answer.status, status, "{body:?}");
+        assert!(answer.body.trim_ascii_start().starts_with(b"{"), "{body:?}");
+    }
+}

@@ -123,9 +123,8 @@ impl Asked {
         let client_headers = admit::client_headers(headers);
         let content_headers = content_headers(headers, kept.collection);
         let door = Door::of(&request);
-        let method = request.method().clone();
-        let sender = Sender::of(headers);
-        let body = given(verb, request.into_body(), sender, max_body_bytes).await?;
+        let (sender, method) = (Sender::of(headers), request.method().clone());
+        let body = given(verb, sender, request.into_body(), max_body_bytes).await?;
         let asked = Self {
             id: id.to_owned(),
             kept,
@@ -196,8 +195,8 @@ fn caller(
 /// The body, where the verb has one: read where it is small, else left where it is.
 async fn given(
     verb: Verb,
-    body: Incoming,
     sender: Sender,
+    body: Incoming,
     limit: usize,
 ) -> Result<Given, ApiError> {
     if !verb.has_body() {
