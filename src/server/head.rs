@@ -3,6 +3,8 @@
 //! RFC 9112 lets a server forgive much that two programs on a request's way may forgive differently: bare
 //! line feeds, a length beside chunks, repeated lengths. Here nothing of that is forgiven.
 
+use std::mem::MaybeUninit;
+
 use http::StatusCode;
 use memchr::memchr;
 
@@ -94,9 +96,9 @@ pub(super) enum Body {
 
 /// Judges a whole head.
 pub(super) fn judge(head: &[u8]) -> Result<Body, BadHead> {
-    let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
-    let mut request = httparse::Request::new(&mut headers);
-    match request.parse(head) {
+    let mut headers = [const { MaybeUninit::uninit() }; MAX_HEADERS];
+    let mut request = httparse::Request::new(&mut []);
+    match request.parse_with_uninit_headers(head, &mut headers) {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => {
             return Err(BadHead::bad("the request's head breaks off"));

@@ -127,19 +127,28 @@ impl<S> Strict<S> {
 }
 
 impl<S: AsyncRead + Unpin> Strict<S> {
-    /// More of a head, into what is held: 0 bytes at the end of the connection.
+    /// More of a head. True where it goes on at once, as the end of the connection does; else it is held.
     fn read_more(
         &mut self,
         context: &mut Context<'_>,
-        scratch: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<usize>> {
-        let before = scratch.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(context, scratch))?;
-        let new = &scratch.filled()[before..];
-        let count = new.len();
-        self.held.extend_from_slice(new);
-        scratch.set_filled(before);
-        Poll::Ready(Ok(count))
+        out: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<bool>> {
+        let before = out.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(context, out))?;
+        let new = &out.filled()[before..];
+        if new.is_empty() {
+            return Poll::Ready(Ok(true));
+        }
+        let at_once = self.held.is_empty() && new.len() <= self.limits.bytes;
+        let whole = if at_once { whole(new) } else { None };
+        let passed = whole.map_or(0, |(passed, body)| {
+            self.state = State::Message(0, body);
+            passed
+        });
+        self.held.extend_from_slice(&new[passed..]);
+        out.set_filled(before + passed);
+        self.end_message();
+        Poll::Ready(Ok(passed > 0))
     }
 
     /// A body's bytes go through as they come; what is behind it is held.
@@ -158,6 +167,19 @@ impl<S: AsyncRead + Unpin> Strict<S> {
         }
         self.end_message();
         Poll::Ready(Ok(()))
+    }
+}
+
+/// How much of these bytes is a whole head, with nothing amiss in it, and what is there of its body. Most
+/// requests come as one piece: they are not held.
+fn whole(bytes: &[u8]) -> Option<(usize, Body)> {
+    let head = HeadEnd::default().find(bytes).ok()??;
+    let body = judge(&bytes[..head]).ok()?;
+    let mut begun = body;
+    // What is badly framed is found again when the head has gone first.
+    match begun.take(&bytes[head..]) {
+        Ok(taken) => Some((head + taken, begun)),
+        Err(_) => Some((head, body)),
     }
 }
 
@@ -208,7 +230,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Strict<S> {
                             continue;
                         }
                     }
-                    if ready!(this.read_more(context, out))? == 0 {
+                    if ready!(this.read_more(context, out))? {
                         return Poll::Ready(Ok(()));
                     }
                 }
