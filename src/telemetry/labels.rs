@@ -47,7 +47,7 @@ pub(super) struct ModelLabels {
 /// One provider, model and key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RouteLabels {
-    direction: ModelLabels,
+    pub(super) direction: ModelLabels,
     key: Option<KeyLabels>,
 }
 

@@ -3,9 +3,10 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::{EncodeLabel, EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,6 +17,7 @@ use holdline_core::failure::{FailureClass, Reason};
 use holdline_core::ids::ProviderId;
 
 use super::labels::{Called, ModelLabels, Models, RouteLabels};
+use super::together::Together;
 
 /// Prometheus metrics of one node. Every method is a few atomic adds.
 pub struct Metrics {
@@ -24,6 +26,7 @@ pub struct Metrics {
     http_seconds: Family<HttpAnswer, Histogram>,
     http_request_bytes: Family<HttpAnswer, Histogram>,
     http_response_bytes: Family<HttpAnswer, Histogram>,
+    answers: Together<HttpAnswer, Answers>,
     requests: Family<RequestLabels, Counter>,
     request_seconds: Histogram,
     active: Family<MethodLabels, Gauge>,
@@ -33,6 +36,7 @@ pub struct Metrics {
     upstream: Family<(RouteLabels, CallLabels), Counter>,
     succeeded: Family<(RouteLabels, MethodLabels), Counter>,
     failed: Family<(RouteLabels, FaultLabels), Counter>,
+    served: Together<(RouteLabels, CallLabels), Served>,
     upstream_seconds: Family<ModelLabels, Histogram>,
     first_token_seconds: Family<ModelLabels, Histogram>,
     inter_token_seconds: Family<ModelLabels, Histogram>,
@@ -44,6 +48,29 @@ pub struct Metrics {
     propagation_seconds: Histogram,
     input_tokens: Family<RouteLabels, Counter>,
     output_tokens: Family<RouteLabels, Counter>,
+    tokens: Together<RouteLabels, Tokens>,
+}
+
+/// Of answers over HTTP with the same labels.
+struct Answers {
+    count: Counter,
+    seconds: Histogram,
+    /// From the first body on whose length was known.
+    request_bytes: OnceLock<Histogram>,
+    response_bytes: OnceLock<Histogram>,
+}
+
+/// Of calls that served.
+struct Served {
+    calls: Counter,
+    succeeded: Counter,
+    seconds: Histogram,
+}
+
+/// Of a route.
+struct Tokens {
+    input: Counter,
+    output: Counter,
 }
 
 /// An answer over HTTP, by closed sets.
@@ -104,9 +131,9 @@ struct FaultLabels {
     error_type: &'static str,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ProviderLabels {
-    provider: String,
+    provider: ProviderId,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -148,6 +175,7 @@ impl Default for Metrics {
             http_seconds: Family::new_with_constructor(seconds),
             http_request_bytes: Family::new_with_constructor(bytes),
             http_response_bytes: Family::new_with_constructor(bytes),
+            answers: Together::default(),
             requests: Family::default(),
             request_seconds: seconds(),
             active: Family::default(),
@@ -157,6 +185,7 @@ impl Default for Metrics {
             upstream: Family::default(),
             succeeded: Family::default(),
             failed: Family::default(),
+            served: Together::default(),
             upstream_seconds: Family::new_with_constructor(seconds),
             first_token_seconds: Family::new_with_constructor(seconds),
             inter_token_seconds: Family::new_with_constructor(between_tokens),
@@ -168,6 +197,7 @@ impl Default for Metrics {
             propagation_seconds: propagation(),
             input_tokens: Family::default(),
             output_tokens: Family::default(),
+            tokens: Together::default(),
         };
         metrics.register();
         metrics
@@ -315,14 +345,23 @@ impl Metrics {
 
     /// An answer's head goes out; `sizes` of the bodies of request and answer, where they are known.
     pub fn http(&self, told: HttpAnswer, sizes: (Option<u64>, Option<u64>), took: Duration) {
-        self.http.get_or_create(&told).inc();
-        let seconds = self.http_seconds.get_or_create(&told);
-        seconds.observe(took.as_secs_f64());
-        let families = [&self.http_request_bytes, &self.http_response_bytes];
-        for (family, size) in families.into_iter().zip([sizes.0, sizes.1]) {
+        let answers = self.answers.of(&told, || Answers {
+            count: self.http.get_or_create_owned(&told),
+            seconds: self.http_seconds.get_or_create_owned(&told),
+            request_bytes: OnceLock::new(),
+            response_bytes: OnceLock::new(),
+        });
+        answers.count.inc();
+        answers.seconds.observe(took.as_secs_f64());
+        let bodies = [
+            (&answers.request_bytes, &self.http_request_bytes, sizes.0),
+            (&answers.response_bytes, &self.http_response_bytes, sizes.1),
+        ];
+        for (histogram, family, size) in bodies {
             if let Some(size) = size {
+                let histogram = histogram.get_or_init(|| family.get_or_create_owned(&told));
                 #[expect(clippy::cast_precision_loss, reason = "no body has 2^53 bytes")]
-                family.get_or_create(&told).observe(size as f64);
+                histogram.observe(size as f64);
             }
         }
     }
@@ -360,31 +399,41 @@ impl Metrics {
 
     /// A call to a provider ended; `None` is a served one.
     pub fn upstream(&self, called: &Called<'_>, fault: Option<Fault>, took: Duration) {
-        let direction = self.models.labels(called, fault.is_none());
-        self.upstream_seconds
-            .get_or_create(&direction)
-            .observe(took.as_secs_f64());
         let method = called.method;
-        let route = RouteLabels::new(direction, called);
+        let route = RouteLabels::new(self.models.labels(called, fault.is_none()), called);
         let labels = CallLabels {
             method,
             class: fault.map_or("success", |fault| fault.class.as_str()),
             fallback_index: place(called.fallback_index),
         };
-        self.upstream.get_or_create(&(route.clone(), labels)).inc();
-        match fault {
-            None => {
-                let labels = (route, MethodLabels { method });
-                self.succeeded.get_or_create(&labels).inc();
-            }
-            Some(fault) => {
-                let labels = FaultLabels {
-                    method,
-                    status_code: known_status(fault.status),
-                    error_type: fault.error_type,
-                };
-                self.failed.get_or_create(&(route, labels)).inc();
-            }
+        let labels = (route, labels);
+        let Some(fault) = fault else {
+            let served = self.served.of(&labels, || self.find_served(&labels));
+            served.calls.inc();
+            served.succeeded.inc();
+            served.seconds.observe(took.as_secs_f64());
+            return;
+        };
+        self.upstream.get_or_create(&labels).inc();
+        let (route, _) = labels;
+        let seconds = self.upstream_seconds.get_or_create(&route.direction);
+        seconds.observe(took.as_secs_f64());
+        let labels = FaultLabels {
+            method,
+            status_code: known_status(fault.status),
+            error_type: fault.error_type,
+        };
+        self.failed.get_or_create(&(route.clone(), labels)).inc();
+    }
+
+    fn find_served(&self, labels: &(RouteLabels, CallLabels)) -> Served {
+        let (route, call) = labels;
+        let method = call.method;
+        let of_method = (route.clone(), MethodLabels { method });
+        Served {
+            calls: self.upstream.get_or_create_owned(labels),
+            succeeded: self.succeeded.get_or_create_owned(&of_method),
+            seconds: self.upstream_seconds.get_or_create_owned(&route.direction),
         }
     }
 
@@ -450,8 +499,12 @@ impl Metrics {
     /// Tokens of a served call.
     pub fn tokens(&self, called: &Called<'_>, input: u64, output: u64) {
         let route = RouteLabels::new(self.models.labels(called, true), called);
-        self.input_tokens.get_or_create(&route).inc_by(input);
-        self.output_tokens.get_or_create(&route).inc_by(output);
+        let tokens = self.tokens.of(&route, || Tokens {
+            input: self.input_tokens.get_or_create_owned(&route),
+            output: self.output_tokens.get_or_create_owned(&route),
+        });
+        tokens.input.inc_by(input);
+        tokens.output.inc_by(output);
     }
 }
 
@@ -475,9 +528,15 @@ fn known_status(status: u16) -> u16 {
     }
 }
 
+impl EncodeLabelSet for ProviderLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
+        ("provider", self.provider.as_str()).encode(encoder.encode_label())
+    }
+}
+
 fn of(provider: &ProviderId) -> ProviderLabels {
     ProviderLabels {
-        provider: provider.as_str().to_owned(),
+        provider: provider.clone(),
     }
 }
 

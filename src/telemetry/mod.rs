@@ -4,6 +4,7 @@ mod labels;
 mod log;
 mod metrics;
 mod scrape;
+mod together;
 
 pub use labels::Called;
 pub use log::{LogFormat, start_log};
