@@ -32,6 +32,11 @@ const MAX_PIN: usize = 256;
 /// A body that does not arrive within this time is given up.
 const BODY_TIMEOUT: Duration = Duration::from_secs(120);
 
+static PIN_BY_ID_HEADER: HeaderName = HeaderName::from_static("x-bf-api-key-id");
+static PIN_BY_NAME_HEADER: HeaderName = HeaderName::from_static("x-bf-api-key");
+static DIRECT_KEY_HEADER: HeaderName = HeaderName::from_static("x-bf-direct-key");
+static TIMEOUT_HEADER: HeaderName = HeaderName::from_static("x-bf-request-timeout-ms");
+
 /// Prefix of the headers that go up under the name behind it.
 const EXTRA_HEADER: &str = "x-bf-eh-";
 
@@ -85,7 +90,7 @@ pub(super) struct Inbound {
 /// The caller's `x-request-id`, if it is fit to be logged and answered, else a fresh one. Fresh ones
 /// sort by time: records then go to the end of the index, not all over it.
 pub(super) fn request_id(headers: &HeaderMap) -> String {
-    let given = headers.get(REQUEST_ID).and_then(|v| v.to_str().ok());
+    let given = headers.get(&REQUEST_ID).and_then(|v| v.to_str().ok());
     given
         .filter(|id| {
             !id.is_empty() && id.len() <= MAX_ID && id.bytes().all(|b| b.is_ascii_graphic())
@@ -381,7 +386,7 @@ fn is_provider(prefix: &str, name: &str, catalog: &Catalog) -> bool {
 
 /// The key that the caller asks for.
 pub(super) fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
-    let read = |name: &'static str| -> Result<Option<String>, ApiError> {
+    let read = |name: &HeaderName| -> Result<Option<String>, ApiError> {
         let Some(value) = headers.get(name) else {
             return Ok(None);
         };
@@ -390,10 +395,10 @@ pub(super) fn pin(headers: &HeaderMap) -> Result<Option<Pin>, ApiError> {
         text.map(|t| Some(t.to_owned()))
             .ok_or_else(|| bad(format!("{name} must be a key's id or name in plain text")))
     };
-    if let Some(id) = read("x-bf-api-key-id")? {
+    if let Some(id) = read(&PIN_BY_ID_HEADER)? {
         return Ok(Some(Pin::Id(KeyId::from(id))));
     }
-    Ok(read("x-bf-api-key")?.map(Pin::Name))
+    Ok(read(&PIN_BY_NAME_HEADER)?.map(Pin::Name))
 }
 
 /// The key that the caller brings, where it asks for that and may.
@@ -403,7 +408,7 @@ pub(super) fn direct_key(
     target: &Target,
 ) -> Result<Option<Secret>, ApiError> {
     let asked = headers
-        .get("x-bf-direct-key")
+        .get(&DIRECT_KEY_HEADER)
         .is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"true"));
     if !asked || !catalog.client.allow_direct_keys {
         return Ok(None);
@@ -428,7 +433,7 @@ pub(super) fn direct_key(
 
 /// When the caller wants no answer any more.
 pub(super) fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<Instant>, ApiError> {
-    let Some(value) = headers.get("x-bf-request-timeout-ms") else {
+    let Some(value) = headers.get(&TIMEOUT_HEADER) else {
         return Ok(None);
     };
     let ms = value
@@ -446,9 +451,9 @@ pub(super) fn deadline(headers: &HeaderMap, arrived: Instant) -> Result<Option<I
 /// Those of the client's own headers that some provider knows.
 pub(super) fn client_headers(headers: &HeaderMap) -> HeaderMap {
     let mut known = HeaderMap::new();
-    for name in CLIENT_HEADERS {
+    for name in &CLIENT_HEADERS {
         for value in headers.get_all(name) {
-            known.append(name, value.clone());
+            known.append(name.clone(), value.clone());
         }
     }
     known

@@ -3,12 +3,22 @@
 use std::sync::Arc;
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderName, StatusCode};
 
 use holdline_core::time::WallMs;
 
 use crate::api::error::ApiError;
 use crate::config::governance::{VirtualKey, VirtualKeys, is_virtual};
+
+/// Ours.
+static OWN_HEADER: HeaderName = HeaderName::from_static("x-bf-vk");
+
+/// Where the providers' SDKs put a key, beside `Authorization: Bearer`.
+static KEY_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-goog-api-key"),
+    HeaderName::from_static("api-key"),
+];
 
 /// The virtual key that the caller shows; an error where it shows one that does not count, or shows none
 /// where one `is_required`.
@@ -66,23 +76,17 @@ fn counting(key: &Arc<VirtualKey>, now: WallMs) -> Result<Arc<VirtualKey>, ApiEr
 /// `x-bf-vk` takes any value; the headers of the providers' SDKs only what is recognisably ours, because
 /// they may carry a provider's key as well.
 pub(super) fn shown(headers: &HeaderMap) -> Option<&str> {
-    let text = |name: &str| {
+    let text = |name: &HeaderName| {
         let text = headers.get(name)?.to_str().ok()?.trim();
         (!text.is_empty()).then_some(text)
     };
-    if let Some(value) = text("x-bf-vk") {
+    if let Some(value) = text(&OWN_HEADER) {
         return Some(value);
     }
-    let candidates = [
-        bearer(headers),
-        text("x-api-key"),
-        text("x-goog-api-key"),
-        text("api-key"),
-    ];
-    candidates
+    let mut candidates = bearer(headers)
         .into_iter()
-        .flatten()
-        .find(|value| is_virtual(value))
+        .chain(KEY_HEADERS.iter().filter_map(text));
+    candidates.find(|value| is_virtual(value))
 }
 
 /// The token of `Authorization: Bearer`.
@@ -120,7 +124,7 @@ mod tests {
     fn ask(header: &str, value: &str, is_required: bool) -> Result<Option<String>, (u16, String)> {
         let mut headers = HeaderMap::new();
         if !header.is_empty() {
-            let name = http::HeaderName::try_from(header).unwrap();
+            let name = HeaderName::try_from(header).unwrap();
             headers.insert(name, value.parse().unwrap());
         }
         identify(&headers, &keys(), is_required, NOW)

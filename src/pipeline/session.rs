@@ -18,10 +18,17 @@ use crate::config::reader::go_duration_ms;
 use http::StatusCode;
 
 /// Headers that name a session, the gateway's own first: coding tools send theirs by themselves.
-const ID_HEADERS: [&str; 3] = ["x-bf-session-id", "x-claude-code-session-id", "session-id"];
+static ID_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("x-bf-session-id"),
+    HeaderName::from_static("x-claude-code-session-id"),
+    HeaderName::from_static("session-id"),
+];
+
+static AFFINITY_HEADER: HeaderName = HeaderName::from_static("x-bf-session-affinity");
+static TTL_HEADER: HeaderName = HeaderName::from_static("x-bf-session-ttl");
 
 /// Headers that tell callers apart, in this order.
-const CREDENTIALS: [HeaderName; 5] = [
+static CREDENTIALS: [HeaderName; 5] = [
     HeaderName::from_static("x-bf-vk"),
     AUTHORIZATION,
     HeaderName::from_static("x-api-key"),
@@ -115,7 +122,7 @@ pub(super) fn named(headers: &HeaderMap, model: &str) -> Result<Option<Named>, A
 }
 
 fn id(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
-    for name in ID_HEADERS {
+    for name in &ID_HEADERS {
         let Some(value) = headers.get(name) else {
             continue;
         };
@@ -123,7 +130,7 @@ fn id(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
         match text.filter(|id| (1..=MAX_ID).contains(&id.len())) {
             Some(id) => return Ok(Some(id)),
             // What other tools put into their headers is their business.
-            None if name != ID_HEADERS[0] => {}
+            None if *name != ID_HEADERS[0] => {}
             None => return Err(bad(name, "must be plain text of 1 to 255 bytes")),
         }
     }
@@ -131,8 +138,7 @@ fn id(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
 }
 
 fn wanted(headers: &HeaderMap) -> Result<bool, ApiError> {
-    const NAME: &str = "x-bf-session-affinity";
-    let Some(value) = headers.get(NAME) else {
+    let Some(value) = headers.get(&AFFINITY_HEADER) else {
         return Ok(true);
     };
     let text = value
@@ -143,13 +149,12 @@ fn wanted(headers: &HeaderMap) -> Result<bool, ApiError> {
     match text.as_str() {
         "on" | "true" | "1" => Ok(true),
         "off" | "false" | "0" => Ok(false),
-        _ => Err(bad(NAME, "must be on or off")),
+        _ => Err(bad(&AFFINITY_HEADER, "must be on or off")),
     }
 }
 
 fn ttl_ms(headers: &HeaderMap) -> Result<u64, ApiError> {
-    const NAME: &str = "x-bf-session-ttl";
-    let Some(value) = headers.get(NAME) else {
+    let Some(value) = headers.get(&TTL_HEADER) else {
         return Ok(SESSION_TTL_MS);
     };
     let text = value.to_str().unwrap_or_default().trim();
@@ -159,13 +164,13 @@ fn ttl_ms(headers: &HeaderMap) -> Result<u64, ApiError> {
         .filter(|ms| (1..=MAX_TTL_MS).contains(ms))
         .ok_or_else(|| {
             bad(
-                NAME,
+                &TTL_HEADER,
                 "must be seconds or a duration such as \"30m\", at most 24 h",
             )
         })
 }
 
-fn bad(header: &str, what: &str) -> ApiError {
+fn bad(header: &HeaderName, what: &str) -> ApiError {
     ApiError::caller(StatusCode::BAD_REQUEST, format!("{header} {what}"))
 }
 

@@ -140,7 +140,11 @@ impl<'a> Call<'a> {
 
 /// Headers of clients that mean something to the provider whose SDK sends them. They are kept for the
 /// adapters and passed on by nobody else.
-pub const CLIENT_HEADERS: [&str; 3] = ["anthropic-version", "anthropic-beta", "openai-beta"];
+pub static CLIENT_HEADERS: [HeaderName; 3] = [
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("anthropic-beta"),
+    HeaderName::from_static("openai-beta"),
+];
 
 /// What proves that a call may be made.
 #[derive(Clone, Copy, Debug)]
