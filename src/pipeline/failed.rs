@@ -1,12 +1,12 @@
 //! A failed attempt: what it was, what it means for holds and for the walk, what the client is told.
 
 use std::error::Error;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use http::HeaderMap;
 use hyper_util::client::legacy;
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use holdline_core::failure::{
     self, Classifier, Facts, FailureClass, Headers, Reason, stated_wait_ms,
@@ -239,12 +239,17 @@ fn in_headers(provider: &Provider) -> impl Iterator<Item = Secret> {
 
 /// What an answer's headers say of token limits.
 pub(super) fn limits_in(headers: &HeaderMap, now: WallMs) -> Limits {
+    if !headers.keys().any(|name| Limits::may_tell(name.as_str())) {
+        return Limits::default();
+    }
     Limits::read(|name| headers.get(name).and_then(|v| v.to_str().ok()), now)
 }
 
-/// Whether data may tell of an error: only then is it read as one.
+/// Whether data may tell of an error: only then is it read as one. It stands there as the name of a member
+/// that is not `null`, or as a value.
 fn may_be_error(data: &[u8]) -> bool {
-    holds_more_than_null(data, b"\"error\"") || memmem::find(data, b"\"error\",").is_some()
+    static ERROR: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"error\""));
+    holds_more_than_null(data, &ERROR)
 }
 
 fn read_headers(headers: &HeaderMap) -> Headers<'_> {

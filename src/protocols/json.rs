@@ -9,7 +9,7 @@ mod read;
 
 use std::fmt;
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::de::{Deserialize, Deserializer};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -144,9 +144,9 @@ pub fn is_too_deep(json: &[u8]) -> bool {
 
 /// Whether a member of this quoted name stands anywhere with another value than `null`.
 #[must_use]
-pub fn holds_more_than_null(data: &[u8], name: &[u8]) -> bool {
-    memmem::find_iter(data, name).any(|at| {
-        let rest = &data[at + name.len()..];
+pub fn holds_more_than_null(data: &[u8], name: &Finder<'_>) -> bool {
+    name.find_iter(data).any(|at| {
+        let rest = &data[at + name.needle().len()..];
         let value = rest
             .iter()
             .position(|b| !b.is_ascii_whitespace() && *b != b':')

@@ -151,7 +151,22 @@ pub enum Level {
     Ample,
 }
 
+/// How the names of all of them begin.
+const FAMILIES: [&str; 5] = [
+    "x-ratelimit-",
+    "ratelimitbysize-",
+    "x-tokenlimit-",
+    "anthropic-ratelimit-",
+    "anthropic-priority-",
+];
+
 impl Limits {
+    /// Whether a header, by its name in lower case, may be of those that are read: most answers have none.
+    #[must_use]
+    pub fn may_tell(name: &str) -> bool {
+        FAMILIES.iter().any(|family| name.starts_with(family))
+    }
+
     /// Reads the headers of an answer. `header` looks one up by its name in lower case; `now` is the
     /// local wall clock, used for instants where the answer has no date of its own.
     #[must_use]

@@ -1,5 +1,8 @@
 //! What the events and answers of chat completions are, read as cheaply as it can be done.
 
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -107,9 +110,11 @@ pub(in crate::protocols) fn read(data: &[u8]) -> Seen {
 
 /// Reads a chunk only where it may hold more than output: most chunks do not.
 pub(in crate::protocols) fn glance(data: &[u8]) -> Seen {
+    static USAGE: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"usage\""));
+    static END: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"finish_reason\""));
     if data == DONE.as_bytes()
-        || holds_more_than_null(data, b"\"usage\"")
-        || holds_more_than_null(data, b"\"finish_reason\"")
+        || holds_more_than_null(data, &USAGE)
+        || holds_more_than_null(data, &END)
     {
         return read(data);
     }

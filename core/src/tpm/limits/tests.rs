@@ -144,12 +144,22 @@ fn the_driest_of_several_limits_counts() {
 #[test]
 fn every_family_of_headers_is_read() {
     for names in &NAMES {
+        for name in [names.limit, names.remaining, names.reset] {
+            assert!(Limits::may_tell(name), "{name}");
+        }
         let read = read(&[
             (names.limit, "1000"),
             (names.remaining, "0"),
             (names.reset, "20"),
         ]);
         assert_eq!(read.level, dry(20_000), "{}", names.remaining);
+    }
+}
+
+#[test]
+fn ordinary_headers_are_told_from_limits() {
+    for name in ["date", "content-type", "retry-after", "x-request-id"] {
+        assert!(!Limits::may_tell(name), "{name}");
     }
 }
 
