@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use holdline_core::failure::FailureClass;
+use holdline_core::ids::{ModelId, ProviderId};
 
 use crate::protocols::Protocol;
 use crate::server::Body;
@@ -67,12 +68,12 @@ pub struct ErrorExtra {
 }
 
 /// Where a request went.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoutingInfo {
     /// The provider.
-    pub provider: String,
+    pub provider: ProviderId,
     /// The model, before the key's aliases.
-    pub model: String,
+    pub model: ModelId,
     /// The key's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,

@@ -107,6 +107,9 @@ impl Node {
             return Vec::new();
         }
         self.incidents.answered(route, answer);
+        if token.is_unmoved_by(answer) {
+            return Vec::new();
+        }
         let records = {
             let mut state = self.lock();
             let records =

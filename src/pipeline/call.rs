@@ -90,13 +90,12 @@ pub(super) async fn call(
         Some(_) | None => limit,
     };
     let late = |late| Failed::late(late, network.request_timeout);
-    let request = outgoing.finish(course, &mut judge, tokens);
-    let request = to_headers.race(request).await.map_err(late)??;
-    let response = to_headers
-        .race(upstream.send(network, request))
-        .await
-        .map_err(late)?
-        .map_err(|error| Failed::transport(&error))?;
+    let exchange = async {
+        let request = outgoing.finish(course, &mut judge, tokens).await?;
+        let response = upstream.send(network, request).await;
+        response.map_err(|error| Failed::transport(&error))
+    };
+    let response = to_headers.race(exchange).await.map_err(late)??;
     if !response.status().is_success() {
         return Err(refused(response, limit, &judge).await);
     }

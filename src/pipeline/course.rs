@@ -307,8 +307,8 @@ impl Course {
     pub(super) fn routing_info(&self) -> Option<RoutingInfo> {
         let flight = self.flight.as_ref()?;
         Some(RoutingInfo {
-            provider: flight.attempt.provider.as_str().to_owned(),
-            model: flight.attempt.model.as_str().to_owned(),
+            provider: flight.attempt.provider.clone(),
+            model: flight.attempt.model.clone(),
             key: flight.attempt.key.as_ref().map(|k| k.name.clone()),
             is_fallback: flight.attempt.fallback_index > 0,
         })
@@ -467,7 +467,7 @@ fn skips_held_key(attempt: &Attempt, live: &Live) -> bool {
     };
     provider.keys.iter().any(|key| {
         key.spec.id != used.id
-            && key.spec.serves(attempt.model.as_str())
             && is_held(&attempt.model, key)
+            && key.spec.serves(attempt.model.as_str())
     })
 }

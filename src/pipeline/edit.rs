@@ -150,7 +150,7 @@ impl JsonBody {
 
     /// The body for a provider that calls the model by this name.
     pub(crate) fn for_upstream(&self, model: &str) -> Bytes {
-        let quoted = serde_json::Value::from(model).to_string();
+        let quoted = serde_json::to_string(model).expect("text can be written");
         let mut out = BytesMut::with_capacity(self.bytes.len() + quoted.len() + 64);
         let mut copied = 0;
         for cut in &self.cuts {

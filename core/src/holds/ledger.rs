@@ -116,7 +116,7 @@ impl Ledger {
         now: Mono,
         wall: WallMs,
     ) -> Vec<Record> {
-        if changes_nothing(token, answer) {
+        if token.is_unmoved_by(answer) {
             return Vec::new();
         }
         let [key, model] = [Scope::Key, Scope::Model].map(|scope| route.subject(scope));
@@ -434,17 +434,6 @@ impl Ledger {
     fn uncount(&mut self, gone: &Row) {
         self.held -= usize::from(gone.record.register.is_held());
         self.digest ^= gone.mark;
-    }
-}
-
-/// Most requests touch no hold: they cost no look-up.
-fn changes_nothing(token: &Token, answer: &Answer) -> bool {
-    match answer {
-        Answer::Cancelled => true,
-        Answer::Served | Answer::CallerFault | Answer::Inconclusive => {
-            !token.key.register.is_held() && !token.model.register.is_held()
-        }
-        Answer::Refused(_) => false,
     }
 }
 

@@ -19,6 +19,21 @@ pub struct Token {
     pub sent: Mono,
 }
 
+impl Token {
+    /// Whether an answer to a request that was sent with this changes nothing, whatever was heard since. Most
+    /// requests touch no hold: they cost no look-up.
+    #[must_use]
+    pub fn is_unmoved_by(&self, answer: &Answer) -> bool {
+        match answer {
+            Answer::Cancelled => true,
+            Answer::Served | Answer::CallerFault | Answer::Inconclusive => {
+                !self.key.register.is_held() && !self.model.register.is_held()
+            }
+            Answer::Refused(_) => false,
+        }
+    }
+}
+
 /// One register at launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Launched {
