@@ -2,7 +2,9 @@
 //! it in the TLS handshake or start with its preface.
 
 use std::convert::Infallible;
+use std::io;
 use std::pin::pin;
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -11,7 +13,7 @@ use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -23,6 +25,9 @@ use super::{Body, Limits, tls};
 
 /// How HTTP/2 connections begin; no HTTP/1 method does.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0";
+
+/// How long the rest of a preface may take before it is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Serves the connection to its end; after `shutdown` to the end of the request in flight.
 pub(super) async fn serve<S>(
@@ -59,15 +64,14 @@ pub(super) async fn serve<S>(
             http1(stream, service, peer, limits, shutdown).await
         }
     } else {
-        let mut first = [0; PREFACE.len()];
         let peeked = tokio::select! {
             () = shutdown.cancelled() => return,
-            peeked = timeout(limits.head_timeout, stream.peek(&mut first)) => peeked,
+            peeked = timeout(limits.head_timeout, begins_http2(&stream)) => peeked,
         };
-        let Ok(Ok(1..)) = peeked else {
+        let Ok(Ok(is_http2)) = peeked else {
             return;
         };
-        if first == PREFACE {
+        if is_http2 {
             http2(stream, service, peer, limits, shutdown).await
         } else {
             http1(stream, service, peer, limits, shutdown).await
@@ -75,6 +79,23 @@ pub(super) async fn serve<S>(
     };
     if let Err(error) = served {
         debug!(%error, "a connection ended early");
+    }
+}
+
+/// What came is only looked at, and stays for who serves it.
+async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let came = stream.peek(&mut first).await?;
+        if came == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let fits = PREFACE.starts_with(&first[..came]);
+        if came == PREFACE.len() || !fits {
+            return Ok(fits);
+        }
+        // It came in pieces. While the first one stays, nothing tells that there is more.
+        sleep(LOOK_AGAIN).await;
     }
 }
 
@@ -134,6 +155,37 @@ where
         () = shutdown.cancelled() => {
             connection.as_mut().graceful_shutdown();
             connection.await
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::poll;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_preface_may_come_in_pieces() {
+        for (pieces, is_http2) in [
+            ([b"PRI *".as_slice(), b" HTTP/2.0\r\n"], true),
+            ([b"P", b"OST / HTTP/1.1\r\n"], false),
+            ([b"PRI * HTTP/", b"1.1\r\n\r\n"], false),
+        ] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let client = TcpStream::connect(listener.local_addr().unwrap()).await;
+            let mut client = client.unwrap();
+            let (stream, _) = listener.accept().await.unwrap();
+            client.write_all(pieces[0]).await.unwrap();
+            stream.readable().await.unwrap();
+            let mut found = pin!(begins_http2(&stream));
+            assert!(poll!(found.as_mut()).is_pending(), "{pieces:?}");
+            client.write_all(pieces[1]).await.unwrap();
+            assert_eq!(found.await.unwrap(), is_http2, "{pieces:?}");
         }
     }
 }
