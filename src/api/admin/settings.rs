@@ -38,6 +38,11 @@ pub(super) async fn replace(State(admin): State<Admin>, bytes: Bytes) -> Answer 
 
 /// The settings that a body stands for, and what the caller may not have meant.
 fn read(bytes: &[u8], before: &Settings) -> Result<(Settings, Vec<String>), Refusal> {
+    if bytes.trim_ascii().is_empty() {
+        return Err(Refusal::bad(
+            "the body is missing: it replaces all settings, and {} would turn every switch off; send what GET answers, with your changes",
+        ));
+    }
     let body = Value::Object(body::object(bytes)?);
     let reader = Reader::new(&|_| None);
     let settings = adaptive::replacement(&reader, &body);

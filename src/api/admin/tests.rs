@@ -195,6 +195,16 @@ async fn a_release_names_what_it_released_and_nothing_else_goes() {
 }
 
 #[tokio::test]
+async fn settings_are_not_replaced_by_nothing() {
+    let bench = Bench::start(two_keys()).await;
+    let before = bench.get(SETTINGS).await;
+    bench.refused(400, "PUT", SETTINGS, Value::Null).await;
+    assert_eq!(bench.get(SETTINGS).await, before);
+    bench.done("PUT", SETTINGS, json!({})).await;
+    assert_ne!(bench.get(SETTINGS).await, before);
+}
+
+#[tokio::test]
 async fn an_edited_key_is_another_key_and_survives_a_restart() {
     let bench = Bench::start(two_keys()).await;
     bench.hold("k-a", "gpt-4o", Reason::Quota);
