@@ -73,9 +73,7 @@ pub fn merge(sightings: Vec<Sighting>, near_ms: u64, now: WallMs) -> Vec<Inciden
 }
 
 fn groups(mut sightings: Vec<Sighting>, near_ms: u64) -> Vec<Vec<Sighting>> {
-    // The whole of it at last: of two that differ anywhere, every node takes the same one first.
-    let order = |s: &Sighting| (s.opened_at, s.node.clone(), s.id.clone());
-    sightings.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.cmp(b)));
+    sightings.sort_by(|a, b| order(a).cmp(&order(b)));
     let mut groups: Vec<Vec<Sighting>> = Vec::new();
     for sighting in sightings {
         let same = groups
@@ -87,6 +85,11 @@ fn groups(mut sightings: Vec<Sighting>, near_ms: u64) -> Vec<Vec<Sighting>> {
         }
     }
     groups
+}
+
+/// The whole of it at last: of two that differ anywhere, every node takes the same one first.
+fn order(sighting: &Sighting) -> impl Ord {
+    (sighting.opened_at, &sighting.node, &sighting.id, sighting)
 }
 
 /// `next` began no earlier.
