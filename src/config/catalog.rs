@@ -147,6 +147,8 @@ pub struct Network {
     pub max_connections: usize,
     /// `extra_headers`.
     pub extra_headers: Vec<(http::HeaderName, http::HeaderValue)>,
+    /// The credentials among them, without their scheme, such as `Bearer`: no provider's words may show them.
+    pub header_secrets: Vec<Secret>,
     /// `allow_private_network`.
     pub allow_private_network: bool,
     /// `enforce_http2`: nothing else is spoken, without TLS neither.

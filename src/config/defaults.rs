@@ -46,6 +46,7 @@ pub const fn network() -> Network {
         keep_alive: Duration::from_secs(30),
         max_connections: 5_000,
         extra_headers: Vec::new(),
+        header_secrets: Vec::new(),
         allow_private_network: false,
         http2: false,
         skip_verify: false,

@@ -10,6 +10,7 @@ use super::catalog::Network;
 use super::defaults;
 use super::proxy;
 use super::reader::Object;
+use super::secret::Secret;
 
 /// What `network_config` says; defaults where it says nothing.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +41,7 @@ pub(crate) fn read(block: Object<'_, '_>) -> NetworkConfig {
             .map_or(otherwise, Duration::from_millis)
     };
     let allow_private_network = block.bool("allow_private_network").unwrap_or(false);
-    let network = Network {
+    let mut network = Network {
         connect_timeout: seconds("connect_timeout_in_seconds", default.connect_timeout),
         request_timeout: seconds(
             "default_request_timeout_in_seconds",
@@ -59,12 +60,14 @@ pub(crate) fn read(block: Object<'_, '_>) -> NetworkConfig {
             .and_then(|number| usize::try_from(number).ok())
             .unwrap_or(default.max_connections),
         extra_headers: extra_headers(&block),
+        header_secrets: Vec::new(),
         allow_private_network,
         http2: block.bool("enforce_http2").unwrap_or(false),
         skip_verify: block.bool("insecure_skip_verify").unwrap_or(false),
         ca_pem: proxy::certificates(&block),
         proxy: None,
     };
+    network.header_secrets = credentials(&network.extra_headers).collect();
     if network.skip_verify && network.ca_pem.is_some() {
         block.error(
             "insecure_skip_verify",
@@ -155,6 +158,23 @@ fn extra_headers(block: &Object<'_, '_>) -> Vec<(HeaderName, HeaderValue)> {
         }
     }
     read
+}
+
+/// What in these headers is a credential, by their names; without its scheme.
+fn credentials(headers: &[(HeaderName, HeaderValue)]) -> impl Iterator<Item = Secret> {
+    const TELLTALE: [&str; 7] = [
+        "auth",
+        "cookie",
+        "credential",
+        "key",
+        "password",
+        "secret",
+        "token",
+    ];
+    let tells = |name: &HeaderName| TELLTALE.iter().any(|part| name.as_str().contains(part));
+    let secret = headers.iter().filter(move |(name, _)| tells(name));
+    let values = secret.filter_map(|(_, value)| value.to_str().ok()?.split_whitespace().last());
+    values.map(|value| Secret::from(value.to_owned()))
 }
 
 /// Reads a base URL: `http` or `https`, a host, no credentials, no query, no trailing slash.

@@ -62,7 +62,7 @@ pub(super) struct Judge {
     provider: ProviderId,
     /// The key's value, or the caller's own key.
     pub(super) secret: Option<Secret>,
-    /// What else may not come back: the key's other secrets, tokens.
+    /// What else may not come back: the key's other secrets, those of configured headers, tokens.
     others: Vec<Secret>,
     /// Those of the stream under way: a wait that stands there counts for an error in its events.
     stream_headers: HeaderMap,
@@ -81,11 +81,12 @@ impl Judge {
 
     /// Of calls with one key.
     pub(super) fn of_key(node: &Node, provider: &Provider, key: Option<&Key>) -> Self {
-        let of_key = key.into_iter().flat_map(|k| k.vendor.secrets().cloned());
+        let of_key = key.into_iter().flat_map(|key| key.vendor.secrets());
+        let of_headers = &provider.network.header_secrets;
         Self {
             provider: provider.id.clone(),
             secret: key.map(|k| k.value.clone()),
-            others: of_key.chain(in_headers(provider)).collect(),
+            others: of_key.chain(of_headers).cloned().collect(),
             stream_headers: HeaderMap::new(),
             classifier: Arc::clone(&node.config.classifier),
             clock: node.clock.clone(),
@@ -217,24 +218,6 @@ pub(super) fn error_facts(provider: &str, headers: Headers<'_>, event: &Event) -
         ..headers
     };
     Facts::from_event(provider, headers, &event.data)
-}
-
-/// Credentials among the headers that the operator wants every call to have, without their scheme.
-fn in_headers(provider: &Provider) -> impl Iterator<Item = Secret> {
-    const TELLTALE: [&str; 7] = [
-        "auth",
-        "cookie",
-        "credential",
-        "key",
-        "password",
-        "secret",
-        "token",
-    ];
-    let headers = provider.network.extra_headers.iter();
-    let secret =
-        headers.filter(|(name, _)| TELLTALE.iter().any(|part| name.as_str().contains(part)));
-    let values = secret.filter_map(|(_, value)| value.to_str().ok()?.split_whitespace().last());
-    values.map(|value| Secret::from(value.to_owned()))
 }
 
 /// What an answer's headers say of token limits.
