@@ -7,7 +7,7 @@ pub fn mended(json: &[u8]) -> Option<Vec<u8>> {
     let mut out: Option<Vec<u8>> = None;
     let mut at = 0;
     // Escapes stand in strings only, and a backslash that is escaped begins none.
-    while let Some(next) = json[at..].iter().position(|b| *b == b'\\') {
+    while let Some(next) = memchr::memchr(b'\\', &json[at..]) {
         at += next;
         let Some(unit) = unit_at(json, at) else {
             at = (at + 2).min(json.len());
