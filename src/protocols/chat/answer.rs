@@ -40,12 +40,7 @@ fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
         let is_cut = stop(&reason, false) == Stop::Length;
         for call in all.items()? {
             calls = true;
-            match tool_call(&call) {
-                Ok(call) => found.push(Part::ToolCall(call)),
-                // Half a call is none: the limit came in the middle of its arguments.
-                Err(_) if is_cut => call.not_passed_on(),
-                Err(malformed) => return Err(malformed),
-            }
+            found.extend(Answer::call(&call, is_cut, tool_call(&call))?);
         }
     }
     let usage: Option<WireUsage> = top.read("usage", "an object of counts")?;

@@ -6,8 +6,8 @@ use crate::protocols::Malformed;
 use crate::protocols::chat::{arguments_of, source};
 use crate::protocols::json::{Json, Member, Object};
 use crate::protocols::talk::{
-    Format, Media, MediaKind, Part, Reasoning, Request, Role, Thought, Tool, ToolCall, ToolChoice,
-    ToolResult, Turn,
+    Answer, Format, Media, MediaKind, Part, Reasoning, Request, Role, Thought, Tool, ToolCall,
+    ToolChoice, ToolResult, Turn,
 };
 
 /// Members that the gateway has read already, or that are its own.
@@ -156,18 +156,14 @@ fn thought(text: String) -> Part {
     })
 }
 
-/// The calls of a message, in requests and answers. In an answer that the token limit cut, half a call is none.
+/// The calls of a message, in requests and answers; see [`Answer::call`].
 pub(super) fn tool_calls(message: &mut Object<'_>, is_cut: bool) -> Result<Vec<Part>, Malformed> {
     let Some(calls) = message.take("tool_calls") else {
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
     for member in calls.items()? {
-        match tool_call(&member) {
-            Ok(call) => found.push(Part::ToolCall(call)),
-            Err(_) if is_cut => member.not_passed_on(),
-            Err(malformed) => return Err(malformed),
-        }
+        found.extend(Answer::call(&member, is_cut, tool_call(&member))?);
     }
     Ok(found)
 }

@@ -55,12 +55,10 @@ fn members(top: &mut Object<'_>) -> Result<Answer, Malformed> {
         match item.need("type")?.text()?.as_str() {
             "message" => refused |= message(&mut item, &mut found)?,
             "reasoning" => found.push(Part::Thought(thought(&mut item)?)),
-            "function_call" => match call(&mut item) {
-                Ok(call) => found.push(Part::ToolCall(call)),
-                // Half a call is none: the limit came in the middle of its arguments.
-                Err(_) if status == "incomplete" => place.not_passed_on(),
-                Err(malformed) => return Err(malformed),
-            },
+            "function_call" => {
+                let is_cut = status == "incomplete";
+                found.extend(Answer::call(&place, is_cut, call(&mut item))?);
+            }
             _ => {}
         }
     }

@@ -4,8 +4,8 @@ use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
 use super::order::name_call;
-use super::request::Part;
-use crate::protocols::json::{Malformed, Object, read_answer};
+use super::request::{Part, ToolCall};
+use crate::protocols::json::{Malformed, Member, Object, read_answer};
 
 /// One whole answer.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +43,25 @@ impl Answer {
             name_call(&mut call.id, n);
         }
         Ok(answer)
+    }
+
+    /// A call in it; none of one that the token limit cut in the middle, which is told as left out.
+    ///
+    /// # Errors
+    /// When a call of an answer that is not cut cannot be read.
+    pub fn call(
+        place: &Member<'_>,
+        is_cut: bool,
+        read: Result<ToolCall, Malformed>,
+    ) -> Result<Option<Part>, Malformed> {
+        match read {
+            Ok(call) => Ok(Some(Part::ToolCall(call))),
+            Err(_) if is_cut => {
+                place.not_passed_on();
+                Ok(None)
+            }
+            Err(malformed) => Err(malformed),
+        }
     }
 }
 
