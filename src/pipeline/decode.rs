@@ -78,9 +78,10 @@ impl Write for Unpacked {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use flate2::Compression;
     use flate2::write::{GzEncoder, ZlibEncoder};
+
+    use super::*;
 
     fn headers(encoding: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(encoding))])
