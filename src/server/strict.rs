@@ -295,3 +295,118 @@ impl<S: Service<Request<B>>, B> Service<Request<B>> for WithRefusal<S> {
         self.service.call(request)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::future::poll_fn;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What came, piece by piece, then the end.
+    struct Pieces(VecDeque<Vec<u8>>);
+
+    impl AsyncRead for Pieces {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            out: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let pieces = &mut self.get_mut().0;
+            if let Some(piece) = pieces.front_mut() {
+                let part = piece.len().min(out.remaining());
+                out.put_slice(&piece[..part]);
+                piece.drain(..part);
+                if piece.is_empty() {
+                    pieces.pop_front();
+                }
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// How the reading ended.
+    #[derive(Debug, PartialEq, Eq)]
+    enum End {
+        Whole,
+        Refused(BadHead),
+        Broken(String),
+    }
+
+    /// What is passed on of these pieces, by reads of so many bytes.
+    fn passed(pieces: VecDeque<Vec<u8>>, room: usize) -> (Vec<u8>, End) {
+        let limits = HeadLimits {
+            bytes: 100,
+            time: Duration::from_secs(3_600),
+        };
+        let refusal = Refusal::default();
+        let mut strict = Strict::new(Pieces(pieces), limits, Refusal::clone(&refusal));
+        let mut passed = Vec::new();
+        let reading = poll_fn(|context| {
+            loop {
+                let mut room = vec![0; room];
+                let mut out = ReadBuf::new(&mut room);
+                let read = Pin::new(&mut strict).poll_read(context, &mut out);
+                passed.extend_from_slice(out.filled());
+                match read {
+                    // Only the end of the stand-in waits.
+                    Poll::Pending => return Poll::Ready(End::Whole),
+                    Poll::Ready(Err(error)) => return Poll::Ready(End::Broken(error.to_string())),
+                    Poll::Ready(Ok(())) if out.filled().is_empty() => {
+                        return Poll::Ready(End::Whole);
+                    }
+                    Poll::Ready(Ok(())) => {}
+                }
+            }
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build();
+        let end = runtime.unwrap().block_on(reading);
+        (passed, refusal.get().map_or(end, |bad| End::Refused(*bad)))
+    }
+
+    fn message() -> impl Strategy<Value = &'static str> {
+        prop::sample::select(vec![
+            "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello",
+            "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+            "\r\n",
+            "GET / HTTP/1.1\nhost: a\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n",
+            "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+            "POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n3\nabc\r\n0\r\n\r\n",
+            "GET /a-path-that-is-too-long-for-the-limit-of-this-test HTTP/1.1\r\nhost: a\r\nx: aaaaaaaaaaaaaaaaaaaaaaaa\r\n\r\n",
+            "GET / HTTP/1.1\r\nhost: a",
+        ])
+    }
+
+    proptest! {
+        /// However the network cuts them and however much is asked for, the same requests are passed on and the
+        /// same ones refused: no head is read in another way because it came as one piece.
+        #[test]
+        fn cuts_change_nothing(
+            messages in prop::collection::vec(message(), 1..5),
+            cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+            room in 1..200_usize,
+        ) {
+            let text = messages.concat().into_bytes();
+            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len())).collect();
+            places.extend([0, text.len()]);
+            places.sort_unstable();
+            places.dedup();
+            let pieces = places.windows(2).map(|place| text[place[0]..place[1]].to_vec());
+            let (at_once, end) = passed(VecDeque::from([text.clone()]), 8_192);
+            let (in_pieces, end_in_pieces) = passed(pieces.collect(), room);
+            prop_assert_eq!(&end, &end_in_pieces);
+            if matches!(end, End::Broken(_)) {
+                // Of a body that is badly framed, what was right may have gone on.
+                prop_assert!(in_pieces.starts_with(&at_once));
+            } else {
+                prop_assert_eq!(at_once, in_pieces);
+            }
+        }
+    }
+}
